@@ -1,0 +1,231 @@
+"""Clusters: groups of identical nodes, their capacities and speeds, and the network between groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched.errors import ConfigError, InvalidClusterError
+from dagsched.shipped import shipped
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """``nodes`` identical machines.
+
+    Attributes:
+        name: unique within the cluster.
+        nodes: number of machines, at least 1.
+        capacity: amount of each resource on one machine; resources not named have 0.
+        speed: a task of duration d runs d / speed seconds here.
+    """
+
+    name: str
+    nodes: int
+    capacity: Mapping[str, float]
+    speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cluster:
+    """Node groups and the network between them.
+
+    Attributes:
+        groups: ``G`` groups; nodes are numbered group by group.
+        resources: ``[R]`` names, by default in order of first appearance.
+        bandwidth: ``[G, G]`` bytes/s between groups, ``inf`` = free. A scalar stands for all pairs.
+        latency: ``[G, G]`` seconds between groups. A scalar stands for all pairs. The diagonals do not
+            count: data is at once available within a group.
+        name: label used in tables.
+
+    Raises:
+        InvalidClusterError: naming group and field.
+    """
+
+    groups: tuple[NodeGroup, ...]
+    resources: tuple[str, ...] = ()
+    bandwidth: NDArray[np.float64] = field(default_factory=lambda: np.array(math.inf))
+    latency: NDArray[np.float64] = field(default_factory=lambda: np.array(0.0))
+    name: str = "cluster"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", tuple(self.groups))
+        resources = self.resources or tuple(dict.fromkeys(r for g in self.groups for r in g.capacity))
+        object.__setattr__(self, "resources", tuple(resources))
+        self._check_groups()
+        for what, least in (("bandwidth", "> 0"), ("latency", ">= 0")):
+            matrix = self._matrix(what)
+            bad = np.isnan(matrix) | (matrix < 0) | ((matrix == 0) if what == "bandwidth" else np.isinf(matrix))
+            if (bad & ~np.eye(len(self.groups), dtype=bool)).any():
+                raise InvalidClusterError(f"cluster {self.name!r}: {what} must be {least} between all groups")
+            matrix.setflags(write=False)
+            object.__setattr__(self, what, matrix)
+
+    def _matrix(self, what: str) -> NDArray[np.float64]:
+        count = len(self.groups)
+        try:
+            matrix = np.array(getattr(self, what), np.float64)
+        except (TypeError, ValueError):
+            raise InvalidClusterError(f"cluster {self.name!r}: {what} must be a number or a square matrix") from None
+        if matrix.ndim == 0:
+            matrix = np.full((count, count), float(matrix))
+        if matrix.shape != (count, count):
+            raise InvalidClusterError(
+                f"cluster {self.name!r}: {what} has shape {matrix.shape}, expected one row and column for each of "
+                f"{count} groups"
+            )
+        return matrix
+
+    def _check_groups(self) -> None:
+        if not self.groups:
+            raise InvalidClusterError(f"cluster {self.name!r}: has no groups; a cluster needs at least one")
+        if not self.resources:
+            raise InvalidClusterError(f"cluster {self.name!r}: has no resources; give the groups a capacity")
+        names = [group.name for group in self.groups]
+        for group in self.groups:
+            where = f"cluster {self.name!r}, group {group.name!r}"
+            if not isinstance(group.name, str) or not group.name or names.count(group.name) > 1:
+                raise InvalidClusterError(f"{where}: group names must be unique texts that are not empty")
+            if isinstance(group.nodes, bool) or not isinstance(group.nodes, int) or not 1 <= group.nodes <= 10**6:
+                raise InvalidClusterError(f"{where}: nodes is {group.nodes!r}, expected a whole number from 1 to 1000000")
+            if not _positive(group.speed):
+                raise InvalidClusterError(f"{where}: speed is {group.speed!r}, expected a finite number > 0")
+            for resource, amount in group.capacity.items():
+                if resource not in self.resources:
+                    raise InvalidClusterError(f"{where}: capacity of {resource!r}, but resources are {self.resources}")
+                if amount != 0 and not _positive(amount):
+                    raise InvalidClusterError(f"{where}: capacity of {resource} is {amount!r}, expected a number >= 0")
+
+    @property
+    def node_count(self) -> int:
+        return sum(group.nodes for group in self.groups)
+
+    @property
+    def node_group(self) -> NDArray[np.int64]:
+        """``[N]`` group index of each node."""
+        return np.repeat(np.arange(len(self.groups)), [group.nodes for group in self.groups])
+
+    @property
+    def capacity(self) -> NDArray[np.float64]:
+        """``[G, R]`` capacity of one node of each group."""
+        return np.array([[float(g.capacity.get(r, 0.0)) for r in self.resources] for g in self.groups])
+
+    @property
+    def speed(self) -> NDArray[np.float64]:
+        """``[G]`` speed of each group."""
+        return np.array([float(group.speed) for group in self.groups])
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """``[N]`` such as ``fast/0``."""
+        return tuple(f"{group.name}/{i}" for group in self.groups for i in range(group.nodes))
+
+    @classmethod
+    def pooled(cls, capacity: Mapping[str, float], *, name: str = "pool") -> Cluster:
+        """One node that holds all of every resource, as in RCPSP."""
+        return cls((NodeGroup("pool", 1, dict(capacity)),), name=name)
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Cluster:
+        """Read a cluster description; see ``docs/workflow-model.md`` for the keys.
+
+        Raises:
+            ConfigError: if the file is missing or is not YAML.
+            InvalidClusterError: naming file, group and field.
+        """
+        import yaml
+
+        path = Path(path)
+        try:
+            data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot read the cluster file: {error.strerror or error}") from None
+        except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        try:
+            return cls.from_dict(data, name=path.stem)
+        except InvalidClusterError as error:
+            raise InvalidClusterError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_dict(cls, data: Any, *, name: str = "cluster") -> Cluster:
+        """Build from the mapping that a cluster YAML file holds (inverse of :meth:`to_dict`)."""
+        _check_keys(data, "cluster", ("groups",), ("name", "resources", "units", "bandwidth", "latency"))
+        if not isinstance(data["groups"], list):
+            raise InvalidClusterError("cluster: groups must be a list of groups")
+        groups = []
+        for entry in data["groups"]:
+            _check_keys(entry, "group", ("name", "capacity"), ("nodes", "speed"))
+            if not isinstance(entry["capacity"], dict):
+                raise InvalidClusterError(f"group {entry['name']!r}: capacity must map resources to amounts")
+            capacity = {str(r): _amount(entry["name"], r, a) for r, a in entry["capacity"].items()}
+            speed = _amount(entry["name"], "speed", entry.get("speed", 1.0))
+            groups.append(NodeGroup(str(entry["name"]), entry.get("nodes", 1), capacity, speed))
+        resources = data.get("resources") or ()
+        if isinstance(resources, str) or not isinstance(resources, Sequence):
+            raise InvalidClusterError("cluster: resources must be a list of names")
+        return cls(
+            tuple(groups),
+            tuple(str(r) for r in resources),
+            bandwidth=data.get("bandwidth", math.inf),
+            latency=data.get("latency", 0.0),
+            name=str(data.get("name", name)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The mapping a cluster YAML or JSON file holds; ``from_dict`` reads it back."""
+        return {
+            "name": self.name,
+            "resources": list(self.resources),
+            "groups": [
+                {"name": g.name, "nodes": g.nodes, "capacity": dict(g.capacity), "speed": g.speed} for g in self.groups
+            ],
+            "bandwidth": _scalar_or_rows(self.bandwidth),
+            "latency": _scalar_or_rows(self.latency),
+        }
+
+
+def default_cluster(name: str = "default") -> Cluster:
+    """A cluster that ships with the package: ``default`` (14 nodes in 4 groups) or ``alibaba`` (96-core nodes)."""
+    return Cluster.from_yaml(shipped(f"workloads/clusters/{name}.yaml"))
+
+
+def _positive(value: object) -> bool:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value > 0  # type: ignore[arg-type]
+
+
+def _amount(group: object, what: object, value: object) -> float:
+    """YAML reads ``16e9`` as a text (it wants ``16.0e+9``), so texts that are numbers are taken as numbers."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidClusterError(f"group {group!r}: {what} is {value!r}, expected a number") from None
+
+
+def _check_keys(data: object, what: str, required: Sequence[str], optional: Sequence[str]) -> None:
+    from difflib import get_close_matches
+
+    if not isinstance(data, dict):
+        raise InvalidClusterError(f"{what}: expected a mapping with {', '.join(required)}, found {type(data).__name__}")
+    for key in required:
+        if key not in data:
+            raise InvalidClusterError(f"{what}: key {key!r} is missing")
+    for key in data:
+        if key not in (*required, *optional):
+            close = get_close_matches(str(key), (*required, *optional), 1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; known keys: {', '.join((*required, *optional))}"
+            raise InvalidClusterError(f"{what}: unknown key {key!r}{hint}")
+
+
+def _scalar_or_rows(matrix: NDArray[np.float64]) -> float | list[list[float]]:
+    values = np.unique(matrix)
+    return float(values[0]) if len(values) == 1 else matrix.tolist()

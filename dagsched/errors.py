@@ -1,0 +1,43 @@
+"""The exceptions dagsched raises for anything a user can mend.
+
+Every message is one line that says what was wrong, where (file, workflow, task, field) and what to do.
+The command line prints it and exits with 2; a traceback from any other exception is a bug.
+"""
+
+from __future__ import annotations
+
+
+class DagschedError(Exception):
+    """Base of all errors a user can mend."""
+
+
+class InvalidWorkflowError(DagschedError):
+    """A workflow or task breaks a rule of the data model."""
+
+
+class InvalidClusterError(DagschedError):
+    """A cluster description is inconsistent."""
+
+
+class InvalidReplayError(DagschedError):
+    """Workload and cluster do not go together (for example, a task fits no node)."""
+
+
+class InvalidScheduleError(DagschedError):
+    """The validator found a violated constraint; ``reason`` is a short stable code."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class FormatError(DagschedError):
+    """A file cannot be read as the format it claims to be."""
+
+
+class PolicyError(DagschedError):
+    """An unknown or misused scheduling policy."""
+
+
+class ConfigError(DagschedError):
+    """A wrong option, config key or output location."""

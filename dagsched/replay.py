@@ -1,0 +1,354 @@
+"""A replay: one workload on one cluster with every random outcome drawn before any policy runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched.cluster import Cluster
+from dagsched.errors import ConfigError, InvalidReplayError
+from dagsched.workflow import FloatArray, IntArray, Workflow, child_rows, natural_key
+from dagsched.workload import Workload
+
+Placement = Literal["earliest-finish", "best-fit", "least-loaded", "round-robin", "random"]
+PLACEMENTS: tuple[Placement, ...] = ("earliest-finish", "best-fit", "least-loaded", "round-robin", "random")
+
+FIT_TOLERANCE = 1e-9
+"""A demand fits if it exceeds the free amount by at most this share of the node's capacity (float rounding)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationOptions:
+    """How time and placement work; part of the replay, so that every policy meets the same rules.
+
+    Attributes:
+        placement: the rule that picks a node once the task is chosen.
+        decision_interval: seconds between decision ticks; 0 = decide at every event.
+        max_wait: seconds after which a ready task must be picked first; ``inf`` = no guard.
+        instances_per_decision: cap on the instances one decision starts; 0 = as many as fit.
+    """
+
+    placement: Placement = "earliest-finish"
+    decision_interval: float = 0.0
+    max_wait: float = math.inf
+    instances_per_decision: int = 0
+
+    def __post_init__(self) -> None:
+        if self.placement not in PLACEMENTS:
+            raise ConfigError(f"placement is {self.placement!r}, expected one of {', '.join(PLACEMENTS)}")
+        if not (0 <= self.decision_interval < math.inf):
+            raise ConfigError(f"decision_interval is {self.decision_interval!r}, expected seconds >= 0")
+        if not self.max_wait >= 0:
+            raise ConfigError(f"max_wait is {self.max_wait!r}, expected seconds >= 0")
+        if isinstance(self.instances_per_decision, bool) or self.instances_per_decision < 0:
+            raise ConfigError(f"instances_per_decision is {self.instances_per_decision!r}, expected a number >= 0")
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseModel:
+    """What the scheduler is told about the error of its estimates.
+
+    ``kind``: ``exact`` (estimates are the durations), ``lognormal`` (with known ``sigma``) or ``unknown``
+    (recorded durations against given estimates).
+    """
+
+    kind: Literal["exact", "lognormal", "unknown"]
+    sigma: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """Flat arrays over all ``T`` tasks of ``W`` workflows, on ``G`` groups of ``N`` nodes with ``R`` resources.
+
+    Build one with :meth:`build`. Workflows are ordered by (arrival, name) and tasks within a workflow by
+    natural id order, so that the order of the input changes nothing and flat index order is the last
+    tie-break of every rule. ``duration`` is the only field policies must never see.
+
+    Attributes:
+        workflows: ``W`` in flat order.
+        local_index: ``[T]`` index of each flat task in its workflow.
+        workflow_ptr: ``[W + 1]``; workflow ``w`` owns tasks ``workflow_ptr[w]:workflow_ptr[w + 1]``.
+        workflow_of: ``[T]``.
+        arrival, deadline, weight: ``[W]``; no deadline is ``inf``.
+        estimate, duration: ``[T, G]`` seconds, what is told and what will happen.
+        demand: ``[T, R]`` per instance, columns in the cluster's order.
+        instances: ``[T]``.
+        milestone: ``[T]`` zero duration and demand.
+        can_hold: ``[T, G]`` an empty node of the group fits one instance.
+        parent_ptr, parent_idx, parent_bytes: parents by child (CSR), flat indices.
+        child_ptr, child_idx: children by parent (CSR), ascending.
+        topological_order: ``[T]``.
+        digest: SHA-256 over everything that can influence a schedule or a metric.
+    """
+
+    workload: Workload
+    cluster: Cluster
+    options: SimulationOptions
+    noise: NoiseModel
+    seed: int
+    workflows: tuple[Workflow, ...]
+    local_index: IntArray
+    workflow_ptr: IntArray
+    workflow_of: IntArray
+    arrival: FloatArray
+    deadline: FloatArray
+    weight: FloatArray
+    estimate: FloatArray
+    duration: FloatArray
+    demand: FloatArray
+    instances: IntArray
+    milestone: NDArray[np.bool_]
+    can_hold: NDArray[np.bool_]
+    parent_ptr: IntArray
+    parent_idx: IntArray
+    parent_bytes: FloatArray
+    child_ptr: IntArray
+    child_idx: IntArray
+    topological_order: IntArray
+    _cache: dict[str, object] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def build(
+        cls,
+        workload: Workload,
+        cluster: Cluster | None = None,
+        *,
+        seed: int = 0,
+        sigma: float = 0.0,
+        options: SimulationOptions | None = None,
+    ) -> Replay:
+        """Draw every outcome and check that each task fits some node.
+
+        Args:
+            workload: what to run.
+            cluster: where; by default the workload's own cluster, else the shipped ``default``.
+            seed: of the duration noise; policies never receive it.
+            sigma: spread of lognormal noise around the estimates; 0 keeps the recorded durations.
+            options: placement and decision times.
+
+        Raises:
+            InvalidReplayError: naming the task, its demand and the largest node.
+            ConfigError: for a negative or non-finite sigma or seed.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ConfigError(f"seed is {seed!r}, expected a whole number >= 0")
+        if not (0 <= sigma < math.inf):
+            raise ConfigError(f"noise sigma is {sigma!r}, expected a number >= 0")
+        if cluster is None:
+            cluster = cluster_for(workload)
+        flat = _flatten(workload, cluster)
+        told, recorded = flat.pop("told"), flat.pop("recorded")
+        if sigma > 0:
+            factor = _noise_factors(flat["workflows"], flat["local_index"], seed, sigma)
+            duration, noise = told * factor[:, None], NoiseModel("lognormal", float(sigma))
+        else:
+            exact = bool(np.array_equal(told, recorded))
+            duration, noise = recorded, NoiseModel("exact" if exact else "unknown")
+        replay = cls(
+            workload=workload,
+            cluster=cluster,
+            options=options or SimulationOptions(),
+            noise=noise,
+            seed=int(seed),
+            estimate=told,
+            duration=duration,
+            **flat,
+        )
+        for name in cls.__slots__:
+            value = getattr(replay, name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        _check_fit(replay)
+        return replay
+
+    def __len__(self) -> int:
+        return len(self.workflow_of)
+
+    @property
+    def first_arrival(self) -> float:
+        return float(self.arrival[0])
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether everything is known at the start."""
+        return bool((self.arrival == self.arrival[0]).all())
+
+    @property
+    def has_transfers(self) -> bool:
+        """Whether any edge can take time between groups."""
+        between = ~np.eye(len(self.cluster.groups), dtype=bool)
+        slow = np.isfinite(self.cluster.bandwidth) & between
+        late = (self.cluster.latency > 0) & between
+        return bool(len(self.parent_idx) and ((slow.any() and self.parent_bytes.any()) or late.any()))
+
+    def task_name(self, task: int) -> tuple[str, str]:
+        """(workflow name, task id) of a flat task index."""
+        workflow = self.workflows[int(self.workflow_of[task])]
+        return workflow.name, workflow.task_ids[int(self.local_index[task])]
+
+    def with_durations(self, duration: FloatArray) -> Replay:
+        """The same replay with other hidden durations ``[T, G]`` (leak tests, scenarios)."""
+        return replace(self, duration=np.array(duration, np.float64), _cache={})
+
+    def with_options(self, options: SimulationOptions) -> Replay:
+        """The same replay under other placement or decision times."""
+        return replace(self, options=options, _cache={})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over everything that can influence a schedule or a metric."""
+        if "digest" not in self._cache:
+            digest = hashlib.sha256()
+            for workflow in self.workflows:
+                workflow.digest_into(digest)
+            settings = {"cluster": self.cluster.to_dict(), "options": asdict(self.options), "noise": asdict(self.noise)}
+            digest.update(json.dumps(settings, sort_keys=True).encode())
+            for array in (self.arrival, self.estimate, self.duration, self.demand):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            self._cache["digest"] = digest.hexdigest()
+        return str(self._cache["digest"])
+
+
+def cluster_for(workload: Workload) -> Cluster:
+    """The cluster a workload runs on when none is given: its own, else the shipped default."""
+    from dagsched.cluster import default_cluster
+
+    return workload.cluster if workload.cluster is not None else default_cluster()
+
+
+def _natural_order(ids: Sequence[str]) -> IntArray:
+    if all(len(i) < 18 and i.isascii() and i.isdigit() and (i[0] != "0" or i == "0") for i in ids):
+        return np.argsort(np.array(ids, dtype=np.int64), kind="stable")
+    return np.array(sorted(range(len(ids)), key=lambda row: natural_key(ids[row])), np.int64)
+
+
+def _flatten(workload: Workload, cluster: Cluster) -> dict[str, Any]:
+    workflows = tuple(sorted(workload.workflows, key=lambda w: (w.arrival, natural_key(w.name))))
+    _check_resources(workload, cluster)
+    sizes = [len(w) for w in workflows]
+    pointers = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    orders = [_natural_order(w.task_ids) for w in workflows]
+    parent_idx, parent_bytes, parent_counts, topological = [], [], [], []
+    for workflow, order, base in zip(workflows, orders, pointers, strict=False):
+        flat_of = np.empty(len(order), np.int64)
+        flat_of[order] = np.arange(base, base + len(order))
+        counts = np.diff(workflow.parent_ptr)[order]
+        starts = workflow.parent_ptr[:-1][order]
+        edges = np.repeat(starts - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts) + np.arange(counts.sum())
+        parent_idx.append(flat_of[workflow.parent_idx[edges]])
+        parent_bytes.append(workflow.parent_bytes[edges])
+        parent_counts.append(counts)
+        topological.append(flat_of[workflow.topological_order])
+    parent_ptr = np.concatenate([[0], np.cumsum(np.concatenate(parent_counts))]).astype(np.int64)
+    all_parents = np.concatenate(parent_idx).astype(np.int64)
+    child_ptr, child_idx, _ = child_rows(parent_ptr, all_parents)
+    demand = np.concatenate([_demand(w, cluster)[order] for w, order in zip(workflows, orders, strict=True)])
+    seconds = [_seconds(w, cluster) for w in workflows]
+    milestone = np.concatenate([w.milestone[o] for w, o in zip(workflows, orders, strict=True)])
+    capacity = cluster.capacity
+    fits = (demand[:, None, :] <= capacity[None, :, :] * (1 + FIT_TOLERANCE)).all(axis=2)
+    return {
+        "workflows": workflows,
+        "local_index": np.concatenate(orders),
+        "workflow_ptr": pointers,
+        "workflow_of": np.repeat(np.arange(len(workflows)), sizes),
+        "arrival": np.array([w.arrival for w in workflows]),
+        "deadline": np.array([math.inf if w.deadline is None else w.deadline for w in workflows]),
+        "weight": np.array([w.weight for w in workflows]),
+        "told": np.concatenate([s[0][order] for s, order in zip(seconds, orders, strict=True)]),
+        "recorded": np.concatenate([s[1][order] for s, order in zip(seconds, orders, strict=True)]),
+        "demand": demand,
+        "instances": np.concatenate([w.instances[order] for w, order in zip(workflows, orders, strict=True)]),
+        "milestone": milestone,
+        "can_hold": fits,
+        "parent_ptr": parent_ptr,
+        "parent_idx": all_parents,
+        "parent_bytes": np.concatenate(parent_bytes),
+        "child_ptr": child_ptr,
+        "child_idx": child_idx,
+        "topological_order": np.concatenate(topological),
+    }
+
+
+def _check_resources(workload: Workload, cluster: Cluster) -> None:
+    """Every demanded resource must exist in the cluster."""
+    for workflow in workload.workflows:
+        for column, resource in enumerate(workflow.resources):
+            if resource not in cluster.resources and workflow.demand[:, column].any():
+                row = int(np.argmax(workflow.demand[:, column] > 0))
+                raise InvalidReplayError(
+                    f"workflow {workflow.name!r}, task {workflow.task_ids[row]!r}: demands {resource!r}, which cluster "
+                    f"{cluster.name!r} does not have (it has {', '.join(cluster.resources)}); add it to the cluster"
+                )
+
+
+def _demand(workflow: Workflow, cluster: Cluster) -> FloatArray:
+    demand = np.zeros((len(workflow), len(cluster.resources)))
+    for column, resource in enumerate(cluster.resources):
+        if resource in workflow.resources:
+            demand[:, column] = workflow.demand[:, workflow.resources.index(resource)]
+    return demand
+
+
+def _seconds(workflow: Workflow, cluster: Cluster) -> tuple[FloatArray, FloatArray]:
+    """Told and recorded seconds ``[T, G]``: the group's own value where given, else duration / speed.
+
+    A given group value is a realised duration; where the estimate differs from the duration, the estimate
+    on that group differs by the same factor.
+    """
+    speed = cluster.speed
+    told = workflow.estimate[:, None] / speed
+    recorded = workflow.duration[:, None] / speed
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(workflow.duration > 0, workflow.estimate / workflow.duration, 1.0)
+    for column, group in enumerate(cluster.groups):
+        if group.name in workflow.group_names:
+            given = workflow.group_duration[:, workflow.group_names.index(group.name)]
+            known = ~np.isnan(given)
+            recorded[known, column] = given[known]
+            told[known, column] = (given * factor)[known]
+    return told, recorded
+
+
+def _noise_factors(workflows: Sequence[Workflow], local_index: IntArray, seed: int, sigma: float) -> FloatArray:
+    """exp(sigma Z - sigma^2 / 2) per flat task, Z keyed by (seed, workflow name, task id) through a hash."""
+    from scipy.special import ndtri
+
+    words = bytearray()
+    position = 0
+    for workflow in workflows:
+        prefix = hashlib.blake2b(f"dagsched noise {seed}\0{workflow.name}\0".encode(), digest_size=8)
+        for row in local_index[position : position + len(workflow)]:
+            keyed = prefix.copy()
+            keyed.update(workflow.task_ids[row].encode())
+            words += keyed.digest()
+        position += len(workflow)
+    uniform = (np.frombuffer(bytes(words), "<u8") >> np.uint64(11)).astype(np.float64)
+    z = ndtri((uniform + 0.5) * 2.0**-53)
+    return np.asarray(np.exp(sigma * z - sigma**2 / 2))
+
+
+def _check_fit(replay: Replay) -> None:
+    """Every task must fit on some empty node; otherwise the replay could never end."""
+    stuck = ~replay.can_hold.any(axis=1)
+    if not stuck.any():
+        return
+    task = int(np.argmax(stuck))
+    workflow, task_id = replay.task_name(task)
+    capacity, resources = replay.cluster.capacity, replay.cluster.resources
+    shares = [replay.demand[task] / np.where(row > 0, row, 1e-300) for row in capacity]
+    largest = int(np.argmin([share.max() for share in shares]))
+    need = ", ".join(f"{r} {a:g}" for r, a in zip(resources, replay.demand[task], strict=True))
+    room = ", ".join(f"{r} {a:g}" for r, a in zip(resources, capacity[largest], strict=True))
+    more = f" ({int(stuck.sum())} tasks in all)" if stuck.sum() > 1 else ""
+    raise InvalidReplayError(
+        f"workflow {workflow!r}, task {task_id!r}: demand {need} fits no node of cluster {replay.cluster.name!r}; the "
+        f"largest, group {replay.cluster.groups[largest].name!r}, has {room}{more}; enlarge a node or drop the task"
+    )

@@ -1,0 +1,77 @@
+"""A schedule: what ran where and when, and the decisions that led to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dagsched.replay import Replay
+from dagsched.workflow import FloatArray, IntArray
+
+WAIT = -1
+"""The action that starts nothing and lets time pass."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule:
+    """The answer to a replay; ``A`` allocations in order of start.
+
+    Milestones run on no node and have no allocation; ``ready`` tells when they passed.
+
+    Attributes:
+        replay: the question.
+        policy: spec of the policy that produced it.
+        task, node, count: ``[A]`` flat task index, node index, instances.
+        start, finish: ``[A]`` seconds; the node is held over ``[start, finish)``.
+        execution: ``[A]`` seconds at which execution begins (``start`` unless data arrives later).
+        ready: ``[T]`` seconds at which each task became ready (arrived, all parents finished).
+        decision_time: ``[D]`` seconds of each decision.
+        decision_task: ``[D]`` flat task index, or ``WAIT``.
+    """
+
+    replay: Replay
+    policy: str
+    task: IntArray
+    node: IntArray
+    count: IntArray
+    start: FloatArray
+    finish: FloatArray
+    execution: FloatArray
+    ready: FloatArray
+    decision_time: FloatArray
+    decision_task: IntArray
+    truncated_decisions: int = 0
+    timings_ms: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def task_finish(self) -> FloatArray:
+        """``[T]`` seconds at which each task finished (its last allocation; a milestone when it was ready)."""
+        finish = np.where(self.replay.milestone, self.ready, -np.inf)
+        np.maximum.at(finish, self.task, self.finish)
+        return finish
+
+    @property
+    def task_start(self) -> FloatArray:
+        """``[T]`` seconds of each task's first allocation (a milestone when it was ready)."""
+        start = np.where(self.replay.milestone, self.ready, np.inf)
+        np.minimum.at(start, self.task, self.start)
+        return start
+
+    @property
+    def workflow_finish(self) -> FloatArray:
+        """``[W]`` seconds at which each workflow's last task finished."""
+        return np.asarray(np.maximum.reduceat(self.task_finish, self.replay.workflow_ptr[:-1]))
+
+    @property
+    def makespan(self) -> float:
+        """Last finish minus first arrival, in seconds."""
+        return float(self.task_finish.max() - self.replay.first_arrival)
+
+

@@ -1,0 +1,82 @@
+"""A workload: workflows that share resource names, with a record of where they came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dagsched.cluster import Cluster
+from dagsched.errors import InvalidWorkflowError
+from dagsched.workflow import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Rejects:
+    """Records of a trace that were left out for one reason.
+
+    Attributes:
+        reason: what was wrong, the same text for every such record.
+        count: how many records.
+        example: the first such record (file, line or job name).
+    """
+
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """Ordered workflows over common resources.
+
+    Attributes:
+        name: short label used in tables.
+        workflows: at least one, with distinct names; demand columns are aligned with ``resources``.
+        resources: names, by default the union over the workflows in order of appearance.
+        units: unit of a resource by name, for display.
+        cluster: the machine that belongs to the problem (PSPLIB, tpch-batch, STG), or ``None``.
+        source: path or description of the origin.
+        known_makespan: a published best makespan that feeds only the metric ``gap_known``.
+        rejects: records left out while reading.
+
+    Raises:
+        InvalidWorkflowError: for no workflows or a repeated workflow name.
+    """
+
+    name: str
+    workflows: tuple[Workflow, ...]
+    resources: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
+    cluster: Cluster | None = None
+    source: str = ""
+    known_makespan: float | None = None
+    rejects: tuple[Rejects, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.workflows:
+            raise InvalidWorkflowError(f"workload {self.name!r}: has no workflows; a workload needs at least one")
+        seen: set[str] = set()
+        for workflow in self.workflows:
+            if workflow.name in seen:
+                raise InvalidWorkflowError(f"workload {self.name!r}: two workflows are named {workflow.name!r}")
+            seen.add(workflow.name)
+        resources = self.resources or tuple(dict.fromkeys(r for w in self.workflows for r in w.resources))
+        object.__setattr__(self, "resources", tuple(resources))
+        object.__setattr__(self, "workflows", tuple(w.with_resources(resources) for w in self.workflows))
+
+    @property
+    def task_count(self) -> int:
+        return sum(len(workflow) for workflow in self.workflows)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the workflows in order; name, source and rejects do not count."""
+        digest = hashlib.sha256()
+        for workflow in self.workflows:
+            workflow.digest_into(digest)
+        return digest.hexdigest()
+
+    def with_workflows(self, workflows: Sequence[Workflow]) -> Workload:
+        """The same workload with other workflows (new arrivals, deadlines, a subset)."""
+        return replace(self, workflows=tuple(workflows))
