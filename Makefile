@@ -1,0 +1,53 @@
+# Every target sets up what it needs. Set PYTHON to choose the interpreter: make test PYTHON=python3.12
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+# The stamp names this folder, so that a checkout that was moved or copied gets its environment anew.
+HERE := $(shell pwd | cksum | cut -d' ' -f1)
+TEST_STAMP := $(VENV)/.installed-test-$(HERE)
+BENCH_STAMP := $(VENV)/.installed-bench-$(HERE)
+DEMO_RULES := critical-path,heft,peft,cpop,min-min,max-min,sufferage,cp+demand,tetris,srw,sjf,fcfs,random
+PYTEST := $(RUN) -m pytest -n 2 --dist loadfile
+
+.PHONY: demo test test-all bench lint format clean
+
+demo: $(TEST_STAMP)
+	$(RUN) -m dagsched compare workloads/wfcommons --policies $(DEMO_RULES) --jobs 2 --out runs/demo
+	@echo "Open runs/demo/report.html in a browser; the numbers are in runs/demo/results.csv."
+
+test: lint
+	$(RUN) -m dagsched warmup
+	$(PYTEST)
+
+test-all: lint
+	$(RUN) -m dagsched warmup
+	$(PYTEST) -m "slow or not slow"
+
+bench: $(BENCH_STAMP)
+	$(RUN) -m tests.bench
+
+lint: $(TEST_STAMP)
+	$(RUN) -m ruff check dagsched tests
+	$(RUN) -m ruff format --check dagsched tests
+	$(RUN) -m mypy
+
+format: $(TEST_STAMP)
+	$(RUN) -m ruff check --fix dagsched tests
+	$(RUN) -m ruff format dagsched tests
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(TEST_STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "dagsched needs Python 3.11 or newer, $(PYTHON) is older or missing; use: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments; install them first (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@test -e "$@" || $(RUN) -c 'import pip' 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch "$@"
+
+$(BENCH_STAMP): $(TEST_STAMP)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]' || \
+	  { echo "anrg-saga needs pygraphviz, which is compiled: install a C compiler and graphviz headers (apt install graphviz-dev)" >&2; exit 1; }
+	@touch "$@"
