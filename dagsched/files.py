@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
@@ -32,4 +33,5 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
         reason = error.strerror or str(error)
         raise ConfigError(f"{path}: cannot write the file: {reason}; choose another output path") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
