@@ -1,0 +1,13 @@
+"""Readers, one per file format, behind :func:`load`, which recognises the format from the content.
+
+May import the data model (workflow, workload, cluster, errors) and nothing else of dagsched. Start with
+``loading.py``, then ``registry.py``; each reader is one file that ends in ``READER = Reader(...)``.
+"""
+
+from __future__ import annotations
+
+from dagsched.formats.known import KnownMakespan, known_makespan
+from dagsched.formats.loading import Scan, Skipped, load, scan
+from dagsched.formats.registry import readers
+
+__all__ = ["KnownMakespan", "Scan", "Skipped", "known_makespan", "load", "readers", "scan"]
