@@ -58,18 +58,18 @@ def schedule_from_starts(replay: Replay, start: FloatArray, *, policy: str = "gi
     position = np.empty(len(replay), np.int64)
     position[replay.topological_order] = np.arange(len(replay))
     order = np.lexsort((position, start))
-    task: IntArray = order[~replay.milestone[order]]
+    placed: IntArray = order[~replay.milestone[order]]
     finish = start + replay.duration[:, 0]
     return Schedule(
         replay=replay,
         policy=policy,
-        task=task,
-        node=np.zeros(len(task), np.int64),
-        count=replay.instances[task],
-        start=start[task],
-        finish=finish[task],
-        execution=start[task],
+        task=placed,
+        node=np.zeros(len(placed), np.int64),
+        count=replay.instances[placed],
+        start=start[placed],
+        finish=finish[placed],
+        execution=start[placed],
         ready=ready_times(replay, np.where(replay.milestone, -np.inf, finish)),
-        decision_time=start[task],
-        decision_task=task,
+        decision_time=start[placed],
+        decision_task=placed,
     )

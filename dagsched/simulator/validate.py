@@ -197,20 +197,20 @@ def _check_execution(schedule: Schedule) -> None:
 
 def _check_capacity(schedule: Schedule) -> None:
     replay, cluster = schedule.replay, schedule.replay.cluster
-    capacity = cluster.capacity[cluster.node_group]
+    room = cluster.capacity[cluster.node_group][schedule.node]
     amount = replay.demand[schedule.task] * schedule.count[:, None]
-    for column, resource in enumerate(cluster.resources):
-        room = capacity[schedule.node, column]
-        alone = amount[:, column] > room * (1 + FIT_TOLERANCE)
-        if alone.any():
-            _raise_capacity(schedule, int(np.argmax(alone)), resource, float(schedule.start[np.argmax(alone)]))
-        share = amount[:, column] / np.where(room > 0, room, 1.0)
-        time, node, level = occupation(schedule.node, schedule.start, schedule.finish, share, TIME_TOLERANCE)
-        over = level > 1 + FIT_TOLERANCE + 4e-16 * len(level)
-        if over.any():
-            k = int(np.argmax(over))
-            here = (schedule.node == node[k]) & (schedule.start <= time[k]) & (schedule.finish > time[k])
-            _raise_capacity(schedule, int(np.flatnonzero(here)[-1]), resource, float(time[k]))
+    alone = amount > room * (1 + FIT_TOLERANCE)
+    if alone.any():
+        a, column = (int(index[0]) for index in np.nonzero(alone))
+        _raise_capacity(schedule, a, cluster.resources[column], float(schedule.start[a]))
+    share = amount / np.where(room > 0, room, 1.0)
+    time, node, level = occupation(schedule.node, schedule.start, schedule.finish, share, TIME_TOLERANCE)
+    over = level > 1 + FIT_TOLERANCE + 4e-16 * len(level)
+    if over.any():
+        k, column = (int(index[0]) for index in np.nonzero(over))
+        here = (schedule.node == node[k]) & (schedule.start <= time[k]) & (schedule.finish > time[k])
+        last = int(np.flatnonzero(here)[-1])
+        _raise_capacity(schedule, last, cluster.resources[column], float(time[k]))
 
 
 def _raise_capacity(schedule: Schedule, allocation: int, resource: str, time: float) -> None:
