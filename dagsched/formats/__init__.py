@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dagsched.formats.known import KnownMakespan, known_makespan
 from dagsched.formats.loading import Scan, Skipped, load, scan
+from dagsched.formats.own_writer import save
 from dagsched.formats.registry import readers
 
-__all__ = ["KnownMakespan", "Scan", "Skipped", "known_makespan", "load", "readers", "scan"]
+__all__ = ["KnownMakespan", "Scan", "Skipped", "known_makespan", "load", "readers", "save", "scan"]
