@@ -1,0 +1,187 @@
+"""Static list schedulers with insertion: HEFT, CPoP and PEFT.
+
+HEFT and CPoP: Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
+heterogeneous computing", IEEE TPDS 13(3), 2002. PEFT: Arabnejad and Barbosa, "List scheduling algorithm for
+heterogeneous systems by an optimistic cost table", IEEE TPDS 25(3), 2014.
+
+Where we differ, because nodes here hold many tasks at once and come in groups of identical ones: a task goes
+into the first gap of a node's multi-resource profile; transfers take time between groups only; a task of many
+instances is placed instance by instance; several workflows share one priority list, each with its own ranks;
+the ready task of highest priority is planned next, which orders tasks of equal rank topologically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dagsched.errors import PolicyError
+from dagsched.graph import downward_rank, mean_transfer, upward_rank
+from dagsched.policies.base import Plan
+from dagsched.policies.insertion import empty_profiles, forget_past, optimistic_cost, plan_workflows
+from dagsched.replay import Replay
+from dagsched.workflow import FloatArray, IntArray, child_rows
+
+KINDS = ("heft", "cpop", "peft")
+
+
+class ListPlanner:
+    """Plans workflows as they arrive, each around the bookings already made; sees estimates only.
+
+    Args:
+        kind: ``heft`` (largest upward rank first, least finish), ``cpop`` (largest upward + downward rank
+            first, critical tasks on one node) or ``peft`` (largest mean optimistic cost first, least
+            finish + optimistic cost).
+        replay: the problem; a workflow's own tasks are read only once it is planned.
+
+    Raises:
+        PolicyError: for an unknown kind.
+    """
+
+    def __init__(self, kind: str, replay: Replay) -> None:
+        if kind not in KINDS:
+            raise PolicyError(f"list scheduler {kind!r} is unknown, expected one of {', '.join(KINDS)}")
+        self.kind = kind
+        self._replay = replay
+        self._inserter = Inserter(replay)
+        self._upward = upward_rank(replay)
+        self._bias: FloatArray | None = None
+        if kind == "heft":
+            self._priority = self._upward
+        elif kind == "cpop":
+            self._priority = self._upward + downward_rank(replay)
+            self._pinned_seconds = np.zeros(replay.cluster.node_count)
+        else:
+            self._bias = optimistic_costs(replay)
+            self._priority = mean_optimistic_cost(replay, self._bias)
+
+    def plan_arrivals(self, workflows: Sequence[int] | IntArray, now: float) -> Plan:
+        """Plan all tasks of the given workflows; nothing starts before ``now`` (seconds).
+
+        Earlier plans keep their bookings. Returns the new entries only, in planning order (topological, so
+        that equal starts on a node keep it); milestones have none.
+        """
+        pointers = self._replay.workflow_ptr
+        spans = [np.arange(pointers[w], pointers[w + 1]) for w in workflows]
+        tasks = np.concatenate(spans) if spans else np.zeros(0, np.int64)
+        order = tasks[np.lexsort((tasks, -self._upward[tasks], -self._priority[tasks]))]
+        if self.kind == "cpop":
+            for span in spans:
+                self._pin_critical_path(span)
+        return self._inserter.plan(order, now, self._bias)
+
+    def _pin_critical_path(self, span: IntArray) -> None:
+        """CPoP: the tasks along one longest path go to the node group that runs them fastest.
+
+        The path starts at the entry of highest priority and follows the child of highest priority. Among the
+        groups that can hold most of its tasks, the one with the least sum of estimates wins; in it the node
+        with the fewest seconds pinned by earlier workflows. A critical task of many instances may use every
+        node of the group, one that does not fit there goes wherever it finishes first.
+        """
+        replay = self._replay
+        path = self._critical_path(span)
+        holds = replay.can_hold[path]
+        seconds = np.where(holds, replay.estimate[path], 0.0).sum(axis=0)
+        group = int(np.lexsort((seconds, -holds.sum(axis=0)))[0])
+        first, last = np.searchsorted(replay.cluster.node_group, [group, group + 1])
+        node = int(first + np.argmin(self._pinned_seconds[first:last]))
+        for task in path[holds[:, group]]:
+            single = replay.instances[task] == 1
+            self._inserter.node_from[task] = node if single else first
+            self._inserter.node_to[task] = node + 1 if single else last
+        self._pinned_seconds[node] += seconds[group]
+
+    def _critical_path(self, span: IntArray) -> IntArray:
+        replay, priority = self._replay, self._priority
+        entries = span[replay.parent_ptr[span] == replay.parent_ptr[span + 1]]
+        path = [int(entries[np.argmax(priority[entries])])]
+        while True:
+            children = replay.child_idx[replay.child_ptr[path[-1]] : replay.child_ptr[path[-1] + 1]]
+            if not len(children):
+                return np.array(path, np.int64)
+            path.append(int(children[np.argmax(priority[children])]))
+
+
+class Inserter:
+    """Node profiles and the arrays the insertion kernel works on, for one replay.
+
+    Attributes:
+        node_from, node_to: ``[T]`` range of nodes each task may use; all by default, may be changed.
+        finish: ``[T]`` planned seconds at which each planned task (or milestone) finishes.
+    """
+
+    def __init__(self, replay: Replay) -> None:
+        cluster = replay.cluster
+        count = len(replay)
+        self._capacity = np.ascontiguousarray(cluster.capacity)
+        self._node_group = np.ascontiguousarray(cluster.node_group)
+        self._replay = replay
+        self._arrays = (
+            replay.parent_ptr,
+            replay.parent_idx,
+            replay.parent_bytes,
+            replay.instances,
+            replay.milestone,
+            self._node_group,
+            np.ascontiguousarray(cluster.latency),
+            np.ascontiguousarray(cluster.bandwidth),
+        )
+        self._transfers = replay.has_transfers
+        self.node_from = np.zeros(count, np.int64)
+        self.node_to = np.full(count, cluster.node_count, np.int64)
+        self._position = np.zeros(count, np.int64)
+        self.finish = np.zeros(count)
+        self._scratch = (np.zeros(count, np.int64), self.finish, np.zeros((count, 2), np.int64))
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all bookings."""
+        self._profiles = empty_profiles(self._capacity, self._node_group, 0.0)
+
+    def plan(self, order: IntArray, now: float, bias: FloatArray | None = None) -> Plan:
+        """Book the tasks of whole workflows, the first ready one in ``order`` ``[K]`` next.
+
+        ``bias`` ``[T, G]`` seconds is added to a finish when nodes are compared.
+        """
+        replay = self._replay
+        time, free, block_free, begin, _, size = self._profiles
+        if now > 0:
+            forget_past(time, free, block_free, begin, size, float(now))
+        self._position[order] = np.arange(len(order))
+        entries, _, self._profiles = plan_workflows(
+            order,
+            order,
+            self._position,
+            float(now),
+            replay.estimate,
+            replay.demand,
+            replay.can_hold,
+            (replay.child_ptr, replay.child_idx),
+            self._arrays,
+            self._capacity,
+            self._transfers,
+            self.node_from,
+            self.node_to,
+            np.zeros((0, 0)) if bias is None else bias,
+            self._scratch,
+            self._profiles,
+        )
+        return Plan(*entries)
+
+
+def optimistic_costs(replay: Replay) -> FloatArray:
+    """``[T, G]`` PEFT's optimistic cost table in seconds: the least time from a task's finish in a group to the exit."""
+    child_ptr, child_idx, edge = child_rows(replay.parent_ptr, replay.parent_idx)
+    seconds = mean_transfer(replay)[edge]
+    table = optimistic_cost(
+        replay.topological_order, child_ptr, child_idx, seconds, replay.estimate, replay.can_hold
+    )
+    return np.asarray(table)
+
+
+def mean_optimistic_cost(replay: Replay, table: FloatArray) -> FloatArray:
+    """``[T]`` PEFT's rank in seconds: the table's mean over the nodes that can hold the task."""
+    nodes = np.array([group.nodes for group in replay.cluster.groups], np.float64)
+    weight = np.where(replay.can_hold, nodes, 0.0)
+    return np.asarray((table * weight).sum(axis=1) / weight.sum(axis=1))
