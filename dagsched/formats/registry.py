@@ -50,7 +50,7 @@ class Reader:
 
 
 # In order of how certain their marks are: the first whose ``sniff`` agrees reads the file.
-_MODULES = ("own", "tpch_batch", "wfformat", "psplib", "stg")
+_MODULES = ("own", "tpch_batch", "wfformat", "psplib", "stg", "alibaba")
 
 
 @cache
