@@ -36,6 +36,9 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     return (*parts, (2, 0, text))
 
 
+_SCALARS = frozenset(("name", "arrival", "deadline", "weight", "tenant"))
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One node of a workflow as a person writes it; :class:`Workflow` turns a list of them into arrays.
@@ -124,13 +127,16 @@ class Workflow:
 
     @property
     def edge_count(self) -> int:
+        """Number of precedence edges."""
         return len(self.parent_idx)
 
     @property
     def milestone(self) -> NDArray[np.bool_]:
         """``[T]`` tasks of zero duration and zero demand: they run on no node and start by themselves."""
-        resting = (self.duration == 0) & (self.estimate == 0) & ~self.demand.any(axis=1)
-        return resting & ~(np.nan_to_num(self.group_duration) > 0).any(axis=1)
+        resting: NDArray[np.bool_] = (self.duration == 0) & (self.estimate == 0) & ~self.demand.any(axis=1)
+        if self.group_names:
+            resting &= ~(np.nan_to_num(self.group_duration) > 0).any(axis=1)
+        return resting
 
     def parents(self, task: int) -> IntArray:
         """Indices of the parents of task index ``task``."""
@@ -164,15 +170,19 @@ class Workflow:
         parent_bytes: list[float] = []
         for row, task in enumerate(tasks):
             for resource, amount in (DEFAULT_DEMAND if task.demand is None else task.demand).items():
-                demand[row, columns[resource]] = _number(name, task.id, f"demand of {resource}", amount)
+                value = amount if type(amount) is float else _number(name, task.id, "demand of", amount, resource)
+                demand[row, columns[resource]] = value
             for group, seconds in task.group_durations.items():
-                value = _number(name, task.id, f"duration on group {group}", seconds)
+                value = _number(name, task.id, "duration on group", seconds, group)
                 if math.isnan(value):
                     raise _task_error(name, task.id, f"duration on group {group}", seconds, "a number >= 0")
                 group_duration[row, group_names.index(group)] = value
-            _append_parents(name, task, index, parent_idx, parent_bytes)
+            if task.parents or task.edge_bytes:
+                _append_parents(name, task, index, parent_idx, parent_bytes)
             parent_ptr[row + 1] = len(parent_idx)
-        duration = [_number(name, t.id, "duration", t.duration) for t in tasks]
+        duration = [
+            t.duration if type(t.duration) is float else _number(name, t.id, "duration", t.duration) for t in tasks
+        ]
         estimate = [
             d if t.estimate is None else _number(name, t.id, "estimate", t.estimate)
             for t, d in zip(tasks, duration, strict=True)
@@ -222,7 +232,13 @@ class Workflow:
 
     def with_(self, **changes: Any) -> Workflow:
         """A copy with some attributes replaced (``arrival``, ``deadline``, ``weight``, ``name``, ...)."""
-        return replace(self, **changes)
+        if not changes.keys() <= _SCALARS:
+            return replace(self, **changes)
+        copied = object.__new__(type(self))  # the arrays are checked already: a stream renews thousands of arrivals
+        for name in type(self).__slots__:
+            object.__setattr__(copied, name, changes[name] if name in changes else getattr(self, name))
+        _check_attributes(copied)
+        return copied
 
     def with_resources(self, resources: Sequence[str]) -> Workflow:
         """The same workflow with its demand columns in the given order; new resources get demand 0.
@@ -353,11 +369,12 @@ def _freeze_arrays(workflow: Workflow) -> None:
         if name == "group_duration" and not workflow.group_names:
             array = np.zeros(shape)
         if array.shape != shape:
-            raise InvalidWorkflowError(
-                f"workflow {workflow.name!r}: {name} has shape {array.shape}, expected {shape}"
-            )
+            raise InvalidWorkflowError(f"workflow {workflow.name!r}: {name} has shape {array.shape}, expected {shape}")
         if array.dtype != dtype or array.flags.writeable or not array.flags.c_contiguous:
-            object.__setattr__(workflow, name, _read_only(np.array(array, dtype, order="C")))
+            array = np.array(array, dtype, order="C")
+            if dtype is np.float64:
+                array += 0.0  # -0.0 becomes 0.0: equal workflows have equal digests
+            object.__setattr__(workflow, name, _read_only(array))
     if not workflow.category:
         object.__setattr__(workflow, "category", (None,) * count)
 
@@ -366,16 +383,18 @@ def _task_error(workflow: str, task: str, what: str, found: object, expected: st
     return InvalidWorkflowError(f"workflow {workflow!r}, task {task!r}: {what} is {found!r}, expected {expected}")
 
 
-def _number(workflow: str, task: str, what: str, value: object) -> float:
-    if isinstance(value, bool | str | bytes):
-        raise _task_error(workflow, task, what, value, "a number")
+def _number(workflow: str, task: str, what: str, value: object, of: str = "") -> float:
     try:
+        if isinstance(value, bool | str | bytes):
+            raise TypeError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise _task_error(workflow, task, what, value, "a number") from None
+        raise _task_error(workflow, task, f"{what} {of}".rstrip(), value, "a number") from None
 
 
 def _whole(workflow: str, task: str, what: str, value: object) -> int:
+    if type(value) is int and 1 <= value <= MAX_INSTANCES:
+        return value
     number = _number(workflow, task, what, value)
     if not (1 <= number <= MAX_INSTANCES) or number != int(number):
         raise _task_error(workflow, task, what, value, f"a whole number from 1 to {MAX_INSTANCES}")
@@ -402,6 +421,8 @@ def _resource_columns(workflow: str, tasks: Sequence[Task], resources: Sequence[
     columns = {resource: column for column, resource in enumerate(resources)}
     if len(columns) != len(resources):
         raise InvalidWorkflowError(f"workflow {workflow!r}: resources {list(resources)} repeat a name")
+    if used.keys() <= columns.keys():
+        return columns
     for task in tasks:
         for resource in DEFAULT_DEMAND if task.demand is None else task.demand:
             if resource not in columns:
@@ -414,19 +435,20 @@ def _append_parents(
 ) -> None:
     if isinstance(task.parents, str):
         raise _task_error(workflow, task.id, "parents", task.parents, "a list of ids")
-    seen: dict[str, None] = {}
     for parent in task.parents:
         if parent not in index:
             raise InvalidWorkflowError(
                 f"workflow {workflow!r}, task {task.id!r}: parent {parent!r} is not a task of this workflow"
             )
-        if parent in seen:
-            raise InvalidWorkflowError(f"workflow {workflow!r}, task {task.id!r}: parent {parent!r} is listed twice")
-        seen[parent] = None
-        parent_idx.append(index[parent])
-        parent_bytes.append(_number(workflow, task.id, f"bytes from {parent}", task.edge_bytes.get(parent, 0.0)))
+        parent_idx.append(index[parent])  # a parent listed twice is found by _check_edges
+    if not task.edge_bytes:
+        parent_bytes.extend([0.0] * len(task.parents))
+        return
+    for parent in task.parents:
+        size = task.edge_bytes.get(parent, 0.0)
+        parent_bytes.append(size if type(size) is float else _number(workflow, task.id, "bytes from", size, parent))
     for parent in task.edge_bytes:
-        if parent not in seen:
+        if parent not in task.parents:
             raise InvalidWorkflowError(
                 f"workflow {workflow!r}, task {task.id!r}: edge_bytes names {parent!r}, which is not a parent"
             )
@@ -463,6 +485,10 @@ def _check_attributes(workflow: Workflow) -> None:
 
 def _check_tasks(workflow: Workflow) -> None:
     _index_of_ids(workflow.name, workflow.task_ids)
+    usual = all(_are_amounts(array) for array in (workflow.duration, workflow.estimate, workflow.demand))
+    counted = workflow.instances.min() >= 1 and workflow.instances.max() <= MAX_INSTANCES
+    if usual and counted and not workflow.group_names:
+        return
 
     def check(what: str, array: NDArray[Any], bad: NDArray[np.bool_], expected: str) -> None:
         if bad.any():
@@ -483,17 +509,24 @@ def _check_tasks(workflow: Workflow) -> None:
     check("instances", workflow.instances, bad_count, f"a whole number from 1 to {MAX_INSTANCES}")
 
 
+def _are_amounts(array: FloatArray) -> bool:
+    """Whether all are finite and >= 0 (a NaN makes the comparison false)."""
+    return array.size == 0 or bool(array.min() >= 0 and array.max() < math.inf)
+
+
 def _check_edges(workflow: Workflow) -> None:
     pointers, parents = workflow.parent_ptr, workflow.parent_idx
-    if pointers[0] != 0 or pointers[-1] != len(parents) or (np.diff(pointers) < 0).any():
+    if pointers[0] != 0 or pointers[-1] != len(parents) or (pointers[1:] < pointers[:-1]).any():
         raise InvalidWorkflowError(f"workflow {workflow.name!r}: parent_ptr is not a valid row pointer")
-    if len(parents) and (parents.min() < 0 or parents.max() >= len(workflow)):
+    if not len(parents):
+        return
+    if parents.min() < 0 or parents.max() >= len(workflow):
         raise InvalidWorkflowError(f"workflow {workflow.name!r}: parent_idx points outside the workflow")
     children = np.repeat(np.arange(len(workflow)), np.diff(pointers))
-    pairs = children * len(workflow) + parents
-    if len(np.unique(pairs)) != len(pairs):
-        order = np.sort(pairs)
-        child, parent = divmod(int(order[:-1][order[:-1] == order[1:]][0]), len(workflow))
+    pairs = np.sort(children * len(workflow) + parents)
+    repeated = pairs[:-1] == pairs[1:]
+    if repeated.any():
+        child, parent = divmod(int(pairs[:-1][repeated][0]), len(workflow))
         raise InvalidWorkflowError(
             f"workflow {workflow.name!r}, task {workflow.task_ids[child]!r}: "
             f"parent {workflow.task_ids[parent]!r} is listed twice"
@@ -506,6 +539,8 @@ def _check_edges(workflow: Workflow) -> None:
         raise _task_error(
             workflow.name, workflow.task_ids[children[edge]], f"bytes from {source}", size[edge].item(), "a number >= 0"
         )
+    if not size.any():
+        return
     milestone = workflow.milestone
     carried = (size > 0) & (milestone[parents] | milestone[children])
     if carried.any():
@@ -537,7 +572,7 @@ def _cycle(workflow: Workflow, remaining: Sequence[int]) -> str:
     """One cycle, in the direction of the edges: every unfinished task has an unfinished parent."""
     task = next(t for t, left in enumerate(remaining) if left)
     position: dict[int, int] = {}
-    path = []
+    path: list[int] = []
     while task not in position:
         position[task] = len(path)
         path.append(task)
