@@ -1,0 +1,141 @@
+"""dagsched: which ready task of a workflow graph should run next?
+
+Front doors: :func:`load` reads workflows, :func:`replay` runs one policy on them, :func:`compare_baselines`
+runs many on the same replays. Everything named in ``__all__`` is public; heavy parts are imported on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+# The module dagsched.replay is imported before the function of the same name is bound below: from then on
+# ``dagsched.replay`` is the function, and ``from dagsched.replay import Replay`` still finds the module.
+from dagsched.replay import Replay, SimulationOptions
+
+if TYPE_CHECKING:
+    from dagsched.cluster import Cluster, NodeGroup
+    from dagsched.errors import (
+        ConfigError,
+        DagschedError,
+        FormatError,
+        InvalidClusterError,
+        InvalidReplayError,
+        InvalidScheduleError,
+        InvalidWorkflowError,
+        PolicyError,
+    )
+    from dagsched.evaluate.compare import Comparison, compare_baselines
+    from dagsched.formats import load, save
+    from dagsched.policies.base import ObservedState
+    from dagsched.policies.registry import list_policies
+    from dagsched.schedule import Schedule
+    from dagsched.simulator import simulate
+    from dagsched.simulator.validate import validate
+    from dagsched.workflow import Task, Workflow
+    from dagsched.workload import Workload
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Cluster": "dagsched.cluster",
+    "Comparison": "dagsched.evaluate.compare",
+    "ConfigError": "dagsched.errors",
+    "DagschedError": "dagsched.errors",
+    "FormatError": "dagsched.errors",
+    "InvalidClusterError": "dagsched.errors",
+    "InvalidReplayError": "dagsched.errors",
+    "InvalidScheduleError": "dagsched.errors",
+    "InvalidWorkflowError": "dagsched.errors",
+    "NodeGroup": "dagsched.cluster",
+    "ObservedState": "dagsched.policies.base",
+    "PolicyError": "dagsched.errors",
+    "Schedule": "dagsched.schedule",
+    "Task": "dagsched.workflow",
+    "Workflow": "dagsched.workflow",
+    "Workload": "dagsched.workload",
+    "compare_baselines": "dagsched.evaluate.compare",
+    "list_policies": "dagsched.policies.registry",
+    "load": "dagsched.formats",
+    "save": "dagsched.formats",
+    "simulate": "dagsched.simulator",
+    "validate": "dagsched.simulator.validate",
+}
+
+__all__ = [
+    "Cluster",
+    "Comparison",
+    "ConfigError",
+    "DagschedError",
+    "FormatError",
+    "InvalidClusterError",
+    "InvalidReplayError",
+    "InvalidScheduleError",
+    "InvalidWorkflowError",
+    "NodeGroup",
+    "ObservedState",
+    "PolicyError",
+    "Replay",
+    "Schedule",
+    "SimulationOptions",
+    "Task",
+    "Workflow",
+    "Workload",
+    "__version__",
+    "compare_baselines",
+    "list_policies",
+    "load",
+    "replay",
+    "save",
+    "simulate",
+    "validate",
+]
+
+
+def replay(
+    workload: Workload,
+    cluster: Cluster | None = None,
+    policy: str = "critical-path",
+    seed: int = 0,
+    sigma: float = 0.0,
+    **options: Any,
+) -> Schedule:
+    """Run one policy on a workload and return its schedule.
+
+    Args:
+        workload: what to run, for example ``load(path)[0]``.
+        cluster: where; by default the workload's own cluster, else the shipped default (14 nodes).
+        policy: spec ``name[:key=value]...`` (see :func:`list_policies`) or ``path/to/file.py:function``.
+        seed: of the duration noise and of the policy's own random stream.
+        sigma: spread of lognormal noise around the estimates; 0 keeps the recorded durations.
+        options: fields of :class:`SimulationOptions`: ``placement``, ``decision_interval`` and ``max_wait`` in
+            seconds, ``instances_per_decision``.
+
+    Raises:
+        InvalidReplayError: if a task fits no node.
+        PolicyError: for an unknown policy, or one that refuses this replay.
+        ConfigError: for an option that does not exist or is out of range.
+    """
+    from dagsched.errors import ConfigError
+    from dagsched.simulator import simulate
+
+    known = SimulationOptions.__dataclass_fields__
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"replay: unknown option {name!r}; known options: {', '.join(known)}")
+    built = Replay.build(workload, cluster, seed=seed, sigma=sigma, options=SimulationOptions(**options))
+    return simulate(built, policy, policy_seed=seed)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    from importlib import import_module
+
+    if name not in _HOME:
+        raise AttributeError(f"module 'dagsched' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,106 @@
+"""The command line: one module per command, all errors turned into one line here.
+
+Command modules import only light things at the top, so that ``dagsched --help`` answers at once; what a
+command needs is imported when it runs. Start with :func:`main`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from dagsched.cli import compare, generate, inspect, policies, report, schedule, warmup
+from dagsched.cli.console import Interrupted, complain
+
+app = typer.Typer(
+    name="dagsched",
+    help="Which ready task of a workflow graph should run next? Simulate and compare schedulers on real workflows.",
+    epilog="First steps: dagsched policies; dagsched inspect workloads/wfcommons; "
+    "dagsched compare workloads/wfcommons --out runs/first",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from dagsched import __version__
+
+        typer.echo(f"dagsched {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Which ready task of a workflow graph should run next? Simulate and compare schedulers on real workflows."""
+
+
+app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command("schedule", epilog=schedule.EXAMPLES)(schedule.schedule)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("compare-baselines", hidden=True, epilog=compare.EXAMPLES)(compare.compare)
+app.command("report", epilog=report.EXAMPLES)(report.report)
+app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
+app.command("generate", epilog=generate.EXAMPLES)(generate.generate)
+app.command("warmup", epilog=warmup.EXAMPLES)(warmup.warmup)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 2 for what the user can mend, 130 after Ctrl-C.
+
+    ``arguments`` are those after the program name; by default the process's own.
+    """
+    from dagsched.errors import DagschedError
+
+    try:
+        code: Any = app(arguments, prog_name="dagsched", standalone_mode=False)
+        sys.stdout.flush()
+    except DagschedError as error:
+        return complain(str(error))
+    except Interrupted as error:
+        return complain(str(error), code=130)
+    except KeyboardInterrupt:
+        return complain("interrupted", code=130)
+    except BrokenPipeError:
+        return _quiet_pipe()
+    except OSError as error:
+        return complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except MemoryError:
+        return complain("out of memory; try fewer --jobs, --replays or a smaller input")
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not a usage error of the command line parser
+            raise
+        return _usage_error(error)
+    if code == 130:
+        complain("interrupted")
+    return code if isinstance(code, int) else 0
+
+
+def _usage_error(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "dagsched"
+    text = " ".join(error.format_message().split())
+    if not text:  # no arguments at all: the help text has been printed
+        return 2
+    return complain(f"{text.rstrip('.')}; see {command} --help")
+
+
+def _quiet_pipe() -> int:
+    """The reader of our output has gone (``| head``): stop without a word."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(run())

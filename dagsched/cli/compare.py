@@ -1,0 +1,144 @@
+"""``dagsched compare``: many policies on the same replays."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagsched.cli import options
+
+if TYPE_CHECKING:
+    from dagsched.evaluate.results import Comparison
+    from dagsched.workload import Workload
+
+EXAMPLES = (
+    "Examples: dagsched compare workloads/wfcommons --out runs/first | "
+    "dagsched compare j30/ --policies lft,mts,sampling:n=1000:fbi=1 | "
+    "dagsched compare workloads/wfcommons --arrivals poisson:0.8 --deadlines tight --objective slo --replays 20 | "
+    "dagsched compare workloads/wfcommons --noise 0.3 --replays 10 --policies heft,srw,my_rule.py:score"
+)
+
+
+def compare(
+    paths: options.Paths,
+    policies: Annotated[
+        str | None,
+        typer.Option(
+            "--policies",
+            metavar="a,b,...",
+            help="Specs name[:key=value]... separated by commas (see dagsched policies), or your own "
+            "path/to/file.py:function. Without it, a dozen classic rules.",
+            show_default=False,
+        ),
+    ] = None,
+    cluster: options.ClusterFile = None,
+    replays: Annotated[
+        int, typer.Option("--replays", help="Replays with fresh random outcomes; without randomness one is enough.")
+    ] = 1,
+    seed: options.Seed = 0,
+    noise: options.Noise = 0.0,
+    arrivals: options.Arrivals = None,
+    deadlines: options.Deadlines = None,
+    known: options.Known = None,
+    objective: Annotated[
+        str, typer.Option("--objective", help="What best means: makespan, flow_time or slo.")
+    ] = "makespan",
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", help="Processes; the result does not depend on it. Default: one per core."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Folder for results.csv, timings.csv, summary.json and report.html. The same command resumes there "
+            "after an interruption.",
+            show_default=False,
+        ),
+    ] = None,
+    save_schedules: Annotated[bool, typer.Option("--save-schedules", help="Keep every schedule under DIR.")] = False,
+    validate: Annotated[
+        bool, typer.Option("--validate/--no-validate", help="Check every schedule with the independent validator.")
+    ] = True,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Only the first so many workloads.", show_default=False)
+    ] = None,
+    placement: options.Placement = "earliest-finish",
+    decision_interval: options.DecisionInterval = 0.0,
+    max_wait: options.MaxWait = math.inf,
+    format: options.Format = None,  # noqa: A002
+    strict: options.Strict = False,
+    processors: options.Processors = 4,
+) -> None:
+    """Compare policies on the same replays: tables here, and results.csv and report.html in a folder.
+
+    Every policy meets the same durations, arrivals and deadlines; every schedule is checked by a validator that
+    shares no code with the simulator.
+    """
+    from dagsched.cli.console import Interrupted, output, progress, say
+    from dagsched.cli.loading import load_all
+    from dagsched.evaluate.compare import compare_baselines
+    from dagsched.evaluate.config import DEFAULT_POLICIES
+    from dagsched.evaluate.runner import default_jobs
+
+    specs = DEFAULT_POLICIES if policies is None else split_policies(policies)
+    try:
+        workloads = load_all(paths, format=format, strict=strict, processors=processors, known=known)
+        with progress("comparing") as update:
+            comparison = compare_baselines(
+                workloads,
+                specs,
+                cluster=cluster,
+                replays=replays,
+                seed=seed,
+                noise=noise,
+                arrivals=arrivals,
+                deadlines=deadlines,
+                objective=objective,  # type: ignore[arg-type]
+                placement=placement,  # type: ignore[arg-type]
+                decision_interval=decision_interval,
+                max_wait=max_wait,
+                limit=limit,
+                jobs=default_jobs() if jobs is None else jobs,
+                out=out,
+                save_schedules=save_schedules,
+                validate=validate,
+                progress=update,
+                say=say,
+            )
+    except KeyboardInterrupt:
+        kept = f"; finished runs are kept in {out}, the same command goes on from there" if out is not None else ""
+        raise Interrupted(f"interrupted{kept}") from None
+    _show(comparison, workloads, out, output_console=output())
+
+
+def split_policies(text: str) -> list[str]:
+    """Specs between commas; a comma within an option value (``scales=0.1,0.2``) does not separate.
+
+    A part that has no name of its own, only a number, belongs to the spec before it.
+    """
+    specs: list[str] = []
+    for part in (piece.strip() for piece in text.split(",")):
+        if specs and _is_number(part.partition(":")[0]) and "=" in specs[-1]:
+            specs[-1] += f",{part}"
+        elif part:
+            specs.append(part)
+    return specs
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _show(comparison: Comparison, workloads: list[Workload], out: Path | None, *, output_console: object) -> None:
+    from dagsched.cli.tables import print_comparison
+
+    print_comparison(comparison, workloads, out, output_console)  # type: ignore[arg-type]

@@ -1,0 +1,64 @@
+"""Where commands print: results to stdout, progress and notes to stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Interrupted(Exception):  # noqa: N818 - it is not an error of the program
+    """Ctrl-C, with a line that says how to go on."""
+
+
+def output() -> Console:
+    """The console for results."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+def notes() -> Console:
+    """The console for progress and remarks."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """Print one plain remark on stderr."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def complain(text: str, *, code: int = 2) -> int:
+    """Print one line on stderr and return the exit code."""
+    line = " ".join(text.split())
+    say(line if code == 130 else f"error: {line}")
+    return code
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar with the time left on stderr; yields ``update(done, total)``."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    console = notes()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield update

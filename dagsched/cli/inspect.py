@@ -1,0 +1,198 @@
+"""``dagsched inspect``: what is in a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagsched.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dagsched.cluster import Cluster
+    from dagsched.replay import Replay
+    from dagsched.workload import Rejects, Workload
+
+EXAMPLES = (
+    "Examples: dagsched inspect workloads/wfcommons | dagsched inspect NAME.json --draw dag.svg | "
+    "dagsched inspect batch_task.csv --strict"
+)
+_SHOWN_WIDTHS = 24
+
+
+def inspect(
+    paths: options.Paths,
+    draw: Annotated[
+        Path | None,
+        typer.Option("--draw", help="Draw the DAG with its critical path: .png or .svg.", show_default=False),
+    ] = None,
+    workflow: Annotated[
+        str | None,
+        typer.Option("--workflow", help="Which workflow to draw, if there are several.", show_default=False),
+    ] = None,
+    cluster: options.ClusterFile = None,
+    known: options.Known = None,
+    format: options.Format = None,  # noqa: A002
+    strict: options.Strict = False,
+    processors: options.Processors = 4,
+) -> None:
+    """Show counts, widths, critical path, demands and rejected records; draw a DAG."""
+    from dagsched.cli.console import output, say
+    from dagsched.cli.loading import load_all
+    from dagsched.evaluate.config import read_cluster
+    from dagsched.replay import cluster_for
+
+    workloads = load_all(paths, format=format, strict=strict, processors=processors, known=known)
+    given = read_cluster(cluster)
+    console = output()
+    if len(workloads) == 1:
+        _describe(console, workloads[0], given or cluster_for(workloads[0]))
+    else:
+        _list(console, workloads, given)
+    print_rejects(console, [reject for workload in workloads for reject in workload.rejects])
+    _print_skipped(console, paths, format)
+    if draw is not None:
+        _draw(workloads, workflow, draw)
+        say(f"drawing written to {draw}")
+
+
+def _describe(console: Console, workload: Workload, cluster: Cluster) -> None:
+    """One workload in detail."""
+    import numpy as np
+    from rich.table import Table
+
+    from dagsched.evaluate.columns import digits
+    from dagsched.graph import critical_path, lower_bound
+    from dagsched.replay import Replay
+
+    replay = Replay.build(workload, cluster)
+    path = critical_path(replay)
+    widths = level_widths(replay)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column()
+
+    def row(name: str, text: str) -> None:
+        table.add_row(name, text)
+
+    row("workload", workload.name)
+    row("workflows", f"{len(workload.workflows):,}")
+    row("tasks", f"{len(replay):,}, of these {int(replay.milestone.sum()):,} milestones")
+    row("instances", f"{int(replay.instances.sum()):,}")
+    row("edges", f"{len(replay.parent_idx):,}, carrying {digits(float(replay.parent_bytes.sum()))} bytes")
+    row("levels", f"{len(widths):,}, at most {max(widths):,} tasks wide")
+    more = " ..." if len(widths) > _SHOWN_WIDTHS else ""
+    row("width by level", " ".join(str(width) for width in widths[:_SHOWN_WIDTHS]) + more)
+    row("critical path", f"{digits(float(path.max()))} s (longest workflow, fastest nodes, no transfers)")
+    row("work", f"{digits(float((replay.duration.min(axis=1) * replay.instances).sum()))} s on the fastest nodes")
+    row("lower bound", f"{digits(lower_bound(replay))} s to complete on cluster {cluster.name}")
+    row("arrivals", f"from {digits(float(replay.arrival[0]))} s to {digits(float(replay.arrival[-1]))} s")
+    row("deadlines", f"{int(np.isfinite(replay.deadline).sum()):,} workflows have one")
+    for column, resource in enumerate(cluster.resources):
+        demand = replay.demand[:, column]
+        unit = f" {workload.units[resource]}" if resource in workload.units else ""
+        low, mean, high = (digits(float(f(demand))) for f in (np.min, np.mean, np.max))
+        row(f"demand of {resource}", f"{low} to {high}{unit} per instance, {mean} on average")
+    if workload.known_makespan is not None:
+        row("best known", f"{digits(workload.known_makespan)} s")
+    row("cluster", describe_cluster(cluster))
+    row("digest", workload.digest)
+    console.print(table)
+
+
+def level_widths(replay: Replay) -> list[int]:
+    """Tasks per level; the level of a task is the largest number of edges on a path from an entry."""
+    import numpy as np
+
+    level = np.zeros(len(replay), np.int64)
+    pointers, parents = replay.parent_ptr.tolist(), replay.parent_idx
+    for task in replay.topological_order.tolist():
+        row = parents[pointers[task] : pointers[task + 1]]
+        if len(row):
+            level[task] = level[row].max() + 1
+    return [int(count) for count in np.bincount(level)]
+
+
+def describe_cluster(cluster: Cluster) -> str:
+    """``default: 14 nodes in 4 groups (cpu, memory)``."""
+    nodes = f"{cluster.node_count:,} node{'s' if cluster.node_count != 1 else ''}"
+    groups = f"{len(cluster.groups)} group{'s' if len(cluster.groups) != 1 else ''}"
+    return f"{cluster.name}: {nodes} in {groups} ({', '.join(cluster.resources)})"
+
+
+def _list(console: Console, workloads: list[Workload], cluster: Cluster | None) -> None:
+    """Many workloads, one line each."""
+    from rich.table import Table
+
+    from dagsched.evaluate.columns import digits
+    from dagsched.graph import critical_path
+    from dagsched.replay import Replay, cluster_for
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("workload", overflow="fold")
+    for title in ("workflows", "tasks", "edges", "levels", "widest", "critical path"):
+        table.add_column(title, justify="right")
+    table.add_column("cluster")
+    for workload in workloads:
+        used = cluster or cluster_for(workload)
+        replay = Replay.build(workload, used)
+        widths = level_widths(replay)
+        table.add_row(
+            workload.name,
+            f"{len(workload.workflows):,}",
+            f"{len(replay):,}",
+            f"{len(replay.parent_idx):,}",
+            f"{len(widths):,}",
+            f"{max(widths):,}",
+            f"{digits(float(critical_path(replay).max()))} s",
+            used.name,
+        )
+    console.print(table)
+    tasks = sum(workload.task_count for workload in workloads)
+    console.print(f"{len(workloads):,} workloads, {tasks:,} tasks")
+
+
+def print_rejects(console: Console, rejects: list[Rejects]) -> None:
+    """Records left out while reading, counted by reason."""
+    if not rejects:
+        return
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for reject in rejects:
+        counts[reject.reason] += reject.count
+        examples.setdefault(reject.reason, reject.example)
+    console.print(f"{sum(counts.values()):,} records were left out (--strict makes this an error):")
+    for reason, count in counts.most_common():
+        console.print(f"  {count:,} x {reason}, for example {examples[reason]}", markup=False)
+
+
+def _print_skipped(console: Console, paths: list[Path], format: str | None) -> None:  # noqa: A002
+    from dagsched.formats import scan
+
+    skipped = [skip for path in paths if path.is_dir() for skip in scan(path, format=format).skipped]
+    for skip in skipped[:10]:
+        console.print(f"not read: {skip.path} ({skip.reason})", markup=False, style="dim")
+    if len(skipped) > 10:
+        console.print(f"not read: {len(skipped) - 10:,} more files", style="dim")
+
+
+def _draw(workloads: list[Workload], name: str | None, path: Path) -> None:
+    from dagsched.errors import ConfigError
+    from dagsched.evaluate.dag_plot import save_dag
+
+    workflows = [workflow for workload in workloads for workflow in workload.workflows]
+    if name is not None:
+        chosen = [workflow for workflow in workflows if workflow.name == name]
+        if not chosen:
+            raise ConfigError(f"there is no workflow {name!r}; the first is {workflows[0].name!r}")
+        save_dag(chosen[0], path)
+    elif len(workflows) == 1:
+        save_dag(workflows[0], path)
+    else:
+        raise ConfigError(
+            f"there are {len(workflows)} workflows; choose one to draw with --workflow, such as {workflows[0].name!r}"
+        )

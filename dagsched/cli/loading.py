@@ -1,0 +1,36 @@
+"""Reading inputs with a progress bar, for every command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dagsched.workload import Workload
+
+
+def load_all(
+    paths: Sequence[Path],
+    *,
+    format: str | None = None,  # noqa: A002
+    strict: bool = False,
+    processors: int = 4,
+    known: Path | None = None,
+) -> list[Workload]:
+    """The workloads of all paths in order; large traces show how far the reading is."""
+    from dagsched.cli.console import progress
+    from dagsched.formats import load
+
+    workloads: list[Workload] = []
+    for path in paths:
+        with progress(f"reading {path.name}") as update:
+            workloads += load(
+                path,
+                format=format,
+                strict=strict,
+                processors=processors,
+                known=known,
+                progress=lambda share, update=update: update(round(100 * share), 100),  # type: ignore[misc]
+            )
+    return workloads

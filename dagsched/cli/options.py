@@ -1,0 +1,75 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH...",
+        help="Files or directories: WfFormat (WfCommons), PSPLIB .sm, STG, Alibaba batch_task.csv, tpch-batch .jsonl, "
+        "dagsched-workload .json; gzip too.",
+        show_default=False,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="Read the input as this format instead of recognising it.", show_default=False),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="An unusable record of a trace is an error, not a reject.")]
+Processors = Annotated[int, typer.Option("--processors", help="Processors for STG files, which do not say it.")]
+Known = Annotated[
+    Path | None,
+    typer.Option("--known", help="Table of published makespans for gap_known; else those beside the instance."),
+]
+ClusterFile = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE",
+        help="Cluster YAML file, or the name of a shipped one (default, alibaba). Without it, the cluster of the "
+        "workload, else the shipped default of 14 nodes.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", help="From which every random stream is derived.")]
+Noise = Annotated[
+    float, typer.Option("--noise", metavar="SIGMA", help="Lognormal error of the estimates; 0 = recorded durations.")
+]
+Arrivals = Annotated[
+    str | None,
+    typer.Option(
+        "--arrivals",
+        metavar="poisson:LOAD",
+        help="Merge all inputs into one stream with Poisson arrivals at this load of the cluster.",
+        show_default=False,
+    ),
+]
+Deadlines = Annotated[
+    str | None,
+    typer.Option(
+        "--deadlines",
+        metavar="tight|FACTOR",
+        help="Deadline = arrival + FACTOR x critical path; tight: a factor between 1.2 and 2 for each workflow.",
+        show_default=False,
+    ),
+]
+Placement = Annotated[
+    str,
+    typer.Option(
+        "--placement",
+        help="How the node is chosen: earliest-finish, best-fit, least-loaded, round-robin or random.",
+    ),
+]
+DecisionInterval = Annotated[
+    float, typer.Option("--decision-interval", metavar="SECONDS", help="Decide only at ticks; 0 = at every event.")
+]
+MaxWait = Annotated[
+    float, typer.Option("--max-wait", metavar="SECONDS", help="A task that is ready for longer must be picked first.")
+]
+NO_GUARD = math.inf

@@ -1,0 +1,27 @@
+"""``dagsched policies``: what can stand behind ``--policies``."""
+
+from __future__ import annotations
+
+EXAMPLES = (
+    "Examples: dagsched policies. A policy is named by a spec name:key=value:..., such as sampling:n=1000:fbi=1; "
+    "your own rule by path/to/file.py:function."
+)
+
+
+def policies() -> None:
+    """List every policy with its kind, a one-line description and its options."""
+    from rich.table import Table
+
+    from dagsched.cli.console import output
+    from dagsched.policies.registry import list_policies
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("policy", no_wrap=True)
+    table.add_column("kind", no_wrap=True)
+    table.add_column("what it does")
+    for info in list_policies():
+        options = f" Options: {', '.join(info.options)}." if info.options else ""
+        table.add_row(info.name, info.kind, f"{info.description}{options}")
+    console = output()
+    console.print(table)
+    console.print("Your own rule: path/to/file.py:function, a function that scores the eligible tasks (see README).")

@@ -1,0 +1,129 @@
+"""``dagsched schedule``: one policy on one workload, and its schedule as a file."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagsched.cli import options
+
+if TYPE_CHECKING:
+    from dagsched.evaluate.metrics import Metrics
+    from dagsched.schedule import Schedule
+    from dagsched.workload import Workload
+
+EXAMPLES = (
+    "Examples: dagsched schedule workloads/wfcommons/NAME.json --policy heft --gantt gantt.png | "
+    "dagsched schedule j301_1.sm --policy lft --out schedule.csv | "
+    "dagsched schedule NAME.json --out trace.trace.json (open it at https://ui.perfetto.dev)"
+)
+
+
+def schedule(
+    path: Annotated[Path, typer.Argument(help="A workload file.", show_default=False)],
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="A spec (see dagsched policies) or path/to/file.py:function.")
+    ] = "critical-path",
+    workload: Annotated[
+        str | None, typer.Option("--workload", help="Name of the workload, if the file holds several.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Save the schedule: .json, .csv or .trace.json.", show_default=False),
+    ] = None,
+    out_format: Annotated[
+        str | None,
+        typer.Option("--out-format", help="json, csv or trace, if the suffix does not tell.", show_default=False),
+    ] = None,
+    gantt: Annotated[
+        Path | None, typer.Option("--gantt", help="Draw the schedule: .png or .svg.", show_default=False)
+    ] = None,
+    cluster: options.ClusterFile = None,
+    seed: options.Seed = 0,
+    noise: options.Noise = 0.0,
+    deadlines: options.Deadlines = None,
+    known: options.Known = None,
+    placement: options.Placement = "earliest-finish",
+    decision_interval: options.DecisionInterval = 0.0,
+    max_wait: options.MaxWait = math.inf,
+    format: options.Format = None,  # noqa: A002
+    strict: options.Strict = False,
+    processors: options.Processors = 4,
+) -> None:
+    """Run one policy, check its schedule, print its metrics and save or draw it."""
+    from dagsched.cli.loading import load_all
+    from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
+    from dagsched.evaluate.metrics import metrics
+    from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
+    from dagsched.replay import SimulationOptions
+    from dagsched.simulator import simulate
+    from dagsched.simulator.validate import validate
+
+    chosen = _choose(load_all([path], format=format, strict=strict, processors=processors, known=known), workload)
+    config = CompareConfig(
+        policies=(policy,),
+        cluster=read_cluster(cluster),
+        seed=seed,
+        noise=noise,
+        deadlines=parse_deadlines(deadlines),
+        options=SimulationOptions(placement, decision_interval, max_wait),  # type: ignore[arg-type]
+    )
+    replay = build_replay(chosen, config, 0)
+    result = simulate(replay, policy, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
+    validate(result)
+    _print_metrics(result, metrics(result))
+    _write(result, out, out_format, gantt)
+
+
+def _choose(workloads: list[Workload], name: str | None) -> Workload:
+    from dagsched.errors import ConfigError
+
+    if name is not None:
+        for workload in workloads:
+            if workload.name == name:
+                return workload
+    if name is None and len(workloads) == 1:
+        return workloads[0]
+    names = ", ".join(workload.name for workload in workloads[:6])
+    more = f" and {len(workloads) - 6} more" if len(workloads) > 6 else ""
+    found = "there is no such workload" if name is not None else f"there are {len(workloads)} workloads"
+    raise ConfigError(f"{found}; choose one with --workload NAME: {names}{more}")
+
+
+def _print_metrics(result: Schedule, values: Metrics) -> None:
+    from rich.table import Table
+
+    from dagsched.cli.console import output
+    from dagsched.evaluate.columns import display, metric_label
+
+    replay = result.replay
+    console = output()
+    console.print(
+        f"[bold]{replay.workload.name}[/]: {len(replay)} tasks of {len(replay.workflows)} workflows on cluster "
+        f"{replay.cluster.name}, policy [bold]{result.policy}[/]; the schedule is valid"
+    )
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in values.items():
+        if value is not None:
+            table.add_row(metric_label(name), display(name, value))
+    console.print(table)
+
+
+def _write(result: Schedule, out: Path | None, out_format: str | None, gantt: Path | None) -> None:
+    from dagsched.cli.console import say
+
+    if out is not None:
+        from dagsched.schedule_io import save_schedule
+
+        save_schedule(result, out, format=out_format)
+        say(f"schedule written to {out}")
+    if gantt is not None:
+        from dagsched.evaluate.gantt import save_gantt
+
+        save_gantt(result, gantt)
+        say(f"Gantt chart written to {gantt}")

@@ -1,0 +1,283 @@
+"""The front door of every comparison: the same replays for every policy, then tables that can be trusted.
+
+:func:`compare_baselines` is what people call; the command line calls the same function. The parts: ``config``
+(what to do), ``scenario`` (replays), ``runner`` (processes), ``resume`` (interruptions), ``results`` (files).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dagsched.cluster import Cluster
+from dagsched.errors import ConfigError, PolicyError
+from dagsched.evaluate.config import (
+    DEFAULT_POLICIES,
+    CompareConfig,
+    Objective,
+    parse_arrivals,
+    parse_deadlines,
+    read_cluster,
+)
+from dagsched.evaluate.results import Comparison, Refusal
+from dagsched.evaluate.resume import Key, ResumeLog
+from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, run_jobs, split
+from dagsched.evaluate.scenario import build_replay, cluster_of, prepare
+from dagsched.replay import Placement, SimulationOptions
+from dagsched.workload import Workload
+
+__all__ = ["Comparison", "compare_baselines", "run_comparison"]
+
+Input = str | os.PathLike[str] | Workload
+
+_GANTT_TASKS = 120
+"""The report draws the schedules of the workload whose number of tasks is nearest to this."""
+
+
+def compare_baselines(
+    inputs: Input | Sequence[Input],
+    policies: Sequence[str] = DEFAULT_POLICIES,
+    *,
+    cluster: Cluster | str | Path | None = None,
+    replays: int = 1,
+    seed: int = 0,
+    noise: float = 0.0,
+    arrivals: str | None = None,
+    deadlines: str | float | None = None,
+    known: str | Path | None = None,
+    objective: Objective = "makespan",
+    placement: Placement = "earliest-finish",
+    decision_interval: float = 0.0,
+    max_wait: float = math.inf,
+    format: str | None = None,  # noqa: A002 - the word users know
+    strict: bool = False,
+    processors: int = 4,
+    limit: int | None = None,
+    jobs: int = 1,
+    out: str | Path | None = None,
+    save_schedules: bool = False,
+    validate: bool = True,
+    progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Run every policy on the same replays of every workload.
+
+    Args:
+        inputs: files, directories or workloads, one or several.
+        policies: specs (see ``dagsched policies``) or ``path/to/file.py:function``.
+        cluster: a cluster, a YAML file or the name of a shipped one; by default each workload's own, else the
+            shipped default.
+        replays: replays with fresh random outcomes; a workload without randomness runs once all the same.
+        seed: from which every random stream is derived.
+        noise: sigma of the lognormal error of the estimates; 0 = recorded durations.
+        arrivals: ``poisson:LOAD`` merges all inputs into one stream of arrivals.
+        deadlines: ``tight`` or a factor of the critical path.
+        known: table of published makespans for ``gap_known``; else those beside an instance.
+        objective: decides what "best" means: ``makespan``, ``flow_time`` or ``slo``.
+        placement, decision_interval, max_wait: as in :class:`dagsched.SimulationOptions`, seconds.
+        format, strict, processors: as in :func:`dagsched.load`.
+        limit: only the first so many workloads.
+        jobs: processes; the result does not depend on it. A script that asks for more than one needs the usual
+            ``if __name__ == "__main__":``.
+        out: folder for results.csv, timings.csv, summary.json and report.html; an interrupted run resumes there.
+        save_schedules: keep every schedule under ``out/schedules``.
+        validate: check every schedule with the independent validator.
+        progress: called with (finished runs, all runs).
+        say: called with one line for every remark (resuming, compiling).
+
+    Returns:
+        All rows, with tables and a verdict.
+
+    Raises:
+        ConfigError: for an option that is out of range.
+        FormatError: for an input that cannot be read.
+        PolicyError: for an unknown policy, or one that refuses every replay.
+        PolicyCrashError: if a policy fails or its schedule is not valid.
+    """
+    config = CompareConfig(
+        policies=tuple(policies),
+        cluster=cluster if isinstance(cluster, Cluster) else read_cluster(cluster),
+        replays=replays,
+        seed=seed,
+        noise=noise,
+        load=parse_arrivals(arrivals),
+        deadlines=parse_deadlines(deadlines),
+        options=SimulationOptions(placement, decision_interval, max_wait),
+        objective=objective,
+        validate=validate,
+        save_schedules=save_schedules,
+    )
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ConfigError(f"jobs is {jobs!r}, expected a whole number >= 1")
+    if limit is not None and limit < 1:
+        raise ConfigError(f"limit is {limit!r}, expected a whole number >= 1")
+    if save_schedules and out is None:
+        raise ConfigError("save_schedules needs a folder to save to; give one with out (--out DIR)")
+    many = [inputs] if isinstance(inputs, str | os.PathLike | Workload) else list(inputs)
+    workloads: list[Workload] = []
+    for entry in many:
+        if isinstance(entry, Workload):
+            workloads.append(entry)
+        else:
+            from dagsched.formats import load
+
+            workloads += load(entry, format=format, strict=strict, processors=processors, known=known)
+    return run_comparison(workloads[:limit], config, jobs=jobs, out=out, progress=progress, say=say)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Prepared workloads, their keys in the resume log, and all jobs."""
+
+    workloads: tuple[Workload, ...]
+    keys: tuple[str, ...]
+    jobs: tuple[Job, ...]
+
+
+def run_comparison(
+    workloads: Sequence[Workload],
+    config: CompareConfig,
+    *,
+    jobs: int = 1,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Comparison:
+    """:func:`compare_baselines` for workloads that are loaded and options that are checked."""
+    from dagsched.evaluate.results import write_results
+
+    tell = say or (lambda _line: None)
+    plan = _plan(workloads, config)
+    _check_policies(config)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        _check_folder(folder)
+    _compile(tell)
+    log = None if folder is None else ResumeLog(folder, config.digest)
+    if log is not None and log.note:
+        tell(log.note)
+    outcomes = _run(plan, config, jobs, folder, log, progress)
+    comparison = _assemble(plan, config, outcomes)
+    if folder is not None and log is not None:
+        write_results(comparison, folder, schedules=log.folder)
+        log.remove()
+    return comparison
+
+
+def _plan(workloads: Sequence[Workload], config: CompareConfig) -> _Plan:
+    """Build replay 0 of every workload once, so that a misfit shows before the long run."""
+    prepared = tuple(prepare(workloads, config))
+    for workload in prepared:
+        build_replay(workload, config, 0)
+    keys = tuple(_workload_key(workload, config) for workload in prepared)
+    jobs = tuple(
+        Job(index, number, config.policies) for index in range(len(prepared)) for number in range(config.replay_count)
+    )
+    return _Plan(prepared, keys, jobs)
+
+
+def _workload_key(workload: Workload, config: CompareConfig) -> str:
+    parts = [workload.name, workload.digest, workload.known_makespan, cluster_of(workload, config).to_dict()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _policy_key(policy: str) -> str:
+    """The spec; for a user's own rule also the digest of its file, which may have been edited."""
+    path, found, _ = policy.rpartition(":")
+    if found and path.endswith(".py") and Path(path).is_file():
+        return f"{policy} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+    return policy
+
+
+def _check_policies(config: CompareConfig) -> None:
+    from dagsched.policies.registry import make_policy
+
+    for policy in config.policies:
+        make_policy(policy)
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot make this folder: {error.strerror}; choose another with --out") from None
+
+
+def _compile(tell: Callable[[str], None]) -> None:
+    """Compile before the clock starts, and before several processes would each do it."""
+    from dagsched.simulator import is_compiled, warmup
+
+    if not is_compiled():
+        tell("compiling the simulator: this happens once and takes about a minute")
+        warmup()
+
+
+def _run(
+    plan: _Plan,
+    config: CompareConfig,
+    processes: int,
+    folder: Path | None,
+    log: ResumeLog | None,
+    progress: Progress | None,
+) -> dict[tuple[int, int, str], Outcome]:
+    """Every outcome by (workload, replay, policy), from the log where it is there already."""
+    gantt = min(range(len(plan.workloads)), key=lambda i: abs(plan.workloads[i].task_count - _GANTT_TASKS))
+    setting = Setting(
+        workloads=plan.workloads,
+        config=config,
+        schedules=folder / "schedules" if folder is not None and config.save_schedules else None,
+        keep=None if log is None else log.folder,
+        keep_workload=gantt,
+    )
+    outcomes: dict[tuple[int, int, str], Outcome] = {}
+    left = []
+    for job in plan.jobs:
+        missing = []
+        for policy in job.policies:
+            key = Key(plan.keys[job.workload], job.replay, _policy_key(policy))
+            kept = log.entries.get(key) if log is not None else None
+            if kept is None:
+                missing.append(policy)
+            else:
+                outcomes[job.workload, job.replay, policy] = Outcome(job.workload, job.replay, policy, **kept)
+        if missing:
+            left.append(Job(job.workload, job.replay, tuple(missing)))
+    total = len(plan.jobs) * len(config.policies)
+    if progress is not None:
+        progress(len(outcomes), total)
+    try:
+        for batch in run_jobs(setting, split(left, processes), processes):
+            for outcome in batch:
+                outcomes[outcome.workload, outcome.replay, outcome.policy] = outcome
+                if log is not None:
+                    key = Key(plan.keys[outcome.workload], outcome.replay, _policy_key(outcome.policy))
+                    log.add(key, {"row": outcome.row, "timing": outcome.timing, "refusal": outcome.refusal})
+            if progress is not None:
+                progress(len(outcomes), total)
+    finally:
+        if log is not None:
+            log.close()
+    return outcomes
+
+
+def _assemble(plan: _Plan, config: CompareConfig, outcomes: dict[tuple[int, int, str], Outcome]) -> Comparison:
+    """Rows in the order of the inputs and of the policies, whatever the order in which they finished."""
+    ordered = [outcomes[job.workload, job.replay, policy] for job in plan.jobs for policy in job.policies]
+    refusals = tuple(
+        Refusal(o.policy, plan.workloads[o.workload].name, o.replay, o.refusal) for o in ordered if o.refusal
+    )
+    rows = tuple(o.row for o in ordered if not o.refusal)
+    if not rows:
+        raise PolicyError(f"every policy refuses every replay; the first: {refusals[0].policy}: {refusals[0].reason}")
+    return Comparison(
+        config=config,
+        workloads=plan.workloads,
+        rows=rows,
+        timings=tuple(o.timing for o in ordered if not o.refusal),
+        refusals=refusals,
+    )

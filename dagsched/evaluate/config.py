@@ -1,0 +1,177 @@
+"""What a comparison is to do: one validated value, read by every other part of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from dagsched.cluster import Cluster, default_cluster
+from dagsched.errors import ConfigError
+from dagsched.replay import SimulationOptions
+
+Objective = Literal["makespan", "flow_time", "slo"]
+OBJECTIVES: tuple[Objective, ...] = ("makespan", "flow_time", "slo")
+
+DEFAULT_POLICIES = (
+    "critical-path",
+    "heft",
+    "cpop",
+    "peft",
+    "min-min",
+    "max-min",
+    "sufferage",
+    "cp+demand",
+    "tetris",
+    "srw",
+    "sjf",
+    "fcfs",
+    "random",
+)
+"""What ``dagsched compare`` runs when no policies are named: the classic rules, and random as the floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareConfig:
+    """Everything but the workloads that decides what a comparison computes.
+
+    Attributes:
+        policies: specs, distinct, at least one.
+        cluster: where to run; ``None`` = each workload's own cluster, else the shipped default.
+        replays: how often each workload is replayed with fresh random outcomes; 1 when nothing is random.
+        seed: from which every random stream is derived.
+        noise: sigma of the lognormal error of the estimates; 0 = recorded durations.
+        load: offered load of Poisson arrivals; ``None`` keeps the arrivals of the files.
+        deadlines: factor of the critical path, ``"tight"`` for a factor in [1.2, 2] per workflow, ``None`` = as read.
+        options: placement and decision times.
+        objective: which metric decides what "best" means.
+        validate: check every schedule with the independent validator.
+        save_schedules: keep every schedule as JSON.
+
+    Raises:
+        ConfigError: naming the option, what was found and what is expected.
+    """
+
+    policies: tuple[str, ...] = DEFAULT_POLICIES
+    cluster: Cluster | None = None
+    replays: int = 1
+    seed: int = 0
+    noise: float = 0.0
+    load: float | None = None
+    deadlines: float | Literal["tight"] | None = None
+    options: SimulationOptions = field(default_factory=SimulationOptions)
+    objective: Objective = "makespan"
+    validate: bool = True
+    save_schedules: bool = False
+
+    def __post_init__(self) -> None:
+        _check_policies(self.policies)
+        if isinstance(self.replays, bool) or not isinstance(self.replays, int) or self.replays < 1:
+            raise ConfigError(f"replays is {self.replays!r}, expected a whole number >= 1")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ConfigError(f"seed is {self.seed!r}, expected a whole number >= 0")
+        if not (0 <= self.noise < math.inf):
+            raise ConfigError(f"noise is {self.noise!r}, expected a spread (sigma) >= 0")
+        if self.objective not in OBJECTIVES:
+            raise ConfigError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
+
+    @property
+    def is_random(self) -> bool:
+        """Whether replays differ; if not, each workload is replayed once."""
+        return self.noise > 0 or self.load is not None or self.deadlines == "tight"
+
+    @property
+    def replay_count(self) -> int:
+        return self.replays if self.is_random else 1
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that a row depends on besides its workload, replay number and policy, code included."""
+        settings = {
+            "code": code_digest(),
+            "cluster": None if self.cluster is None else self.cluster.to_dict(),
+            "seed": self.seed,
+            "noise": self.noise,
+            "load": self.load,
+            "deadlines": self.deadlines,
+            "options": asdict(self.options),
+            "validate": self.validate,
+            "schedules": self.save_schedules,
+        }
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _check_policies(policies: Sequence[str]) -> None:
+    if not policies:
+        raise ConfigError("policies: none given; name at least one (see: dagsched policies)")
+    seen: set[str] = set()
+    for spec in policies:
+        if spec in seen:
+            raise ConfigError(f"policies: {spec!r} is named twice; name each policy once")
+        seen.add(spec)
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 over the package's source files, so that no result outlives the code that computed it."""
+    digest = hashlib.sha256()
+    root = Path(__file__).resolve().parent.parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def parse_arrivals(text: str | None) -> float | None:
+    """The load of ``poisson:LOAD``.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    if text is None:
+        return None
+    kind, _, value = text.partition(":")
+    load = _positive(value)
+    if kind != "poisson" or load is None:
+        raise ConfigError(f"arrivals is {text!r}, expected poisson:LOAD with a load > 0, for example poisson:0.8")
+    return load
+
+
+def parse_deadlines(text: str | float | None) -> float | Literal["tight"] | None:
+    """``tight``, or a factor of the critical path.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    if text is None or text == "tight":
+        return text  # type: ignore[return-value]
+    factor = _positive(text)
+    if factor is None:
+        raise ConfigError(f"deadlines is {text!r}, expected 'tight' or a factor > 0 of the critical path, such as 1.5")
+    return factor
+
+
+def _positive(value: str | float) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if 0 < number < math.inf else None
+
+
+def read_cluster(value: str | Path | None) -> Cluster | None:
+    """A cluster from a YAML file or by the name of a shipped one (``default``, ``alibaba``).
+
+    Raises:
+        ConfigError: if there is no such file or shipped cluster.
+        InvalidClusterError: naming file, group and field.
+    """
+    if value is None:
+        return None
+    if str(value) in ("default", "alibaba") and not Path(value).exists():
+        return default_cluster(str(value))
+    return Cluster.from_yaml(value)

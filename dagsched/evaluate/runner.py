@@ -1,0 +1,307 @@
+"""Runs every policy on every replay, in this process or in several, with the same result either way.
+
+Jobs are plain values and :func:`run_job` a plain function, so that a pool of processes (or, later, of
+machines) can run them. Each process computes on one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dagsched.errors import ConfigError, DagschedError, PolicyError
+from dagsched.evaluate.config import CompareConfig
+from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
+from dagsched.replay import Replay
+from dagsched.workload import Workload
+
+if TYPE_CHECKING:
+    from dagsched.schedule import Schedule
+
+_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One replay and the policies that are to meet it.
+
+    Attributes:
+        workload: index into the setting's workloads.
+        replay: number of the replay.
+        policies: specs.
+    """
+
+    workload: int
+    replay: int
+    policies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one policy did on one replay.
+
+    Attributes:
+        workload, replay, policy: as in the job.
+        row: cells of ``results.csv``; empty if the policy refused the replay.
+        timing: cells of ``timings.csv``.
+        refusal: why the policy does not apply to the replay, or empty.
+    """
+
+    workload: int
+    replay: int
+    policy: str
+    row: dict[str, Value]
+    timing: dict[str, Value]
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All that jobs share; sent to each process once.
+
+    Attributes:
+        workloads: prepared (see ``scenario.prepare``).
+        config: what to compute.
+        schedules: folder for the schedules on request, else ``None``.
+        keep: folder for the schedules of workload ``keep_workload``, replay 0, which the report draws.
+    """
+
+    workloads: tuple[Workload, ...]
+    config: CompareConfig
+    schedules: Path | None = None
+    keep: Path | None = None
+    keep_workload: int = 0
+
+
+class PolicyCrashError(DagschedError):
+    """A policy failed, or produced a schedule that the validator rejects, on one replay."""
+
+
+def run_job(setting: Setting, job: Job) -> list[Outcome]:
+    """Run the job's policies one after the other.
+
+    Raises:
+        PolicyCrashError: naming policy, workload and replay.
+    """
+    replay = _replay(setting, job.workload, job.replay)
+    return [_run_policy(setting, job, replay, policy) for policy in job.policies]
+
+
+@dataclass(slots=True)
+class _Latest:
+    """The replay built last in this process: the next job often wants the same one."""
+
+    setting: Setting
+    workload: int
+    number: int
+    replay: Replay
+
+
+_latest: list[_Latest] = []
+
+
+def _replay(setting: Setting, workload: int, number: int) -> Replay:
+    for kept in _latest:
+        if kept.setting is setting and (kept.workload, kept.number) == (workload, number):
+            return kept.replay
+    _latest.clear()
+    replay = build_replay(setting.workloads[workload], setting.config, number)
+    _latest.append(_Latest(setting, workload, number, replay))
+    return replay
+
+
+def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outcome:
+    from dagsched.evaluate.columns import TIMING_METRICS
+    from dagsched.evaluate.metrics import metrics
+    from dagsched.policies.registry import make_policy
+    from dagsched.simulator import simulate
+    from dagsched.simulator.validate import validate
+
+    config = setting.config
+    workload = setting.workloads[job.workload]
+    what = f"policy {policy!r} on workload {workload.name!r}, replay {job.replay}"
+    seed = stream_seed(config.seed, Stream.POLICY, job.replay)
+    try:
+        made = make_policy(policy)
+        began = time.perf_counter()
+        schedule = simulate(replay, made, timings=True, policy_seed=seed)
+        seconds = time.perf_counter() - began
+    except PolicyError as error:
+        return Outcome(job.workload, job.replay, policy, {}, {}, str(error))
+    except DagschedError as error:
+        raise PolicyCrashError(f"{what}: {error}") from None
+    except Exception as error:
+        raise PolicyCrashError(f"{what}: failed with {type(error).__name__}: {_one_line(error)}") from error
+    if config.validate:
+        try:
+            validate(schedule)
+        except DagschedError as error:
+            raise PolicyCrashError(f"{what}: the validator rejects the schedule: {error}") from None
+    values = metrics(schedule)
+    row: dict[str, Value] = {
+        "workload": workload.name,
+        "workflow_count": len(replay.workflows),
+        "task_count": len(replay),
+        "replay": job.replay,
+        "policy": policy,
+        "replay_digest": replay.digest,
+        "valid": True if config.validate else None,
+        "reproducible": bool(getattr(made, "reproducible", True)),
+    }
+    row |= {name: value for name, value in values.items() if name not in TIMING_METRICS}
+    timing: dict[str, Value] = {"workload": workload.name, "replay": job.replay, "policy": policy}
+    timing |= {name: values[name] for name in TIMING_METRICS} | {"seconds": seconds}
+    _save_schedules(setting, job, policy, schedule)
+    return Outcome(job.workload, job.replay, policy, row, timing)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or "no message"
+
+
+def _save_schedules(setting: Setting, job: Job, policy: str, schedule: Schedule) -> None:
+    if setting.keep is not None and job.workload == setting.keep_workload and job.replay == 0:
+        keep_schedule(setting.keep, policy, schedule)
+    if setting.schedules is not None:
+        from dagsched.schedule_io import save_schedule
+
+        save_schedule(schedule, setting.schedules / schedule_name(setting, job, policy))
+
+
+def schedule_name(setting: Setting, job: Job, policy: str) -> str:
+    """File name of a saved schedule; letters that file systems dislike become underscores."""
+    stem = f"{setting.workloads[job.workload].name}-r{job.replay}-{policy}"
+    safe = "".join(letter if letter.isalnum() or letter in "-_.+=#" else "_" for letter in stem)
+    return f"{safe}.json"
+
+
+_KEPT = ("task", "node", "count", "start", "finish", "execution", "ready", "decision_time", "decision_task")
+
+
+def _kept_path(folder: Path, policy: str) -> Path:
+    import hashlib
+
+    return folder / f"schedule-{hashlib.sha256(policy.encode()).hexdigest()[:16]}.npz"
+
+
+def keep_schedule(folder: Path, policy: str, schedule: Schedule) -> None:
+    """Store the arrays of one schedule for the report."""
+    import io
+
+    from dagsched.files import write_atomic
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: getattr(schedule, name) for name in _KEPT})
+    write_atomic(_kept_path(folder, policy), buffer.getvalue())
+
+
+def kept_schedule(folder: Path, policy: str, replay: Replay) -> Schedule | None:
+    """A schedule stored by :func:`keep_schedule`, or ``None``."""
+    from dagsched.schedule import Schedule
+
+    path = _kept_path(folder, policy)
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as arrays:
+        return Schedule(replay=replay, policy=policy, **{name: arrays[name] for name in _KEPT})
+
+
+def split(jobs: Sequence[Job], processes: int) -> list[Job]:
+    """One job per replay, or per replay and policy if there are too few replays to keep the processes busy."""
+    if len(jobs) >= 4 * processes:
+        return list(jobs)
+    return [Job(job.workload, job.replay, (policy,)) for job in jobs for policy in job.policies]
+
+
+def run_jobs(setting: Setting, jobs: Sequence[Job], processes: int) -> Iterator[list[Outcome]]:
+    """Outcomes job by job, in the order in which they finish.
+
+    Raises:
+        PolicyCrashError: the first one met; the other processes are stopped.
+        ConfigError: if a process is killed (out of memory, mostly).
+    """
+    if processes == 1 or len(jobs) <= 1:
+        for job in jobs:
+            yield run_job(setting, job)
+        return
+    yield from _run_parallel(setting, jobs, processes)
+
+
+def _run_parallel(setting: Setting, jobs: Sequence[Job], processes: int) -> Iterator[list[Outcome]]:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+
+    before = {child.pid for child in multiprocessing.active_children()}
+    with _one_thread_each():
+        pool = ProcessPoolExecutor(
+            min(processes, len(jobs)), multiprocessing.get_context("spawn"), _start_worker, (setting,)
+        )
+        futures = [pool.submit(_work, job) for job in jobs]
+    finished = False
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+        finished = True
+    except BrokenProcessPool:
+        raise ConfigError(
+            "a worker process was killed, most likely for lack of memory; run again (finished runs are kept) "
+            "with fewer --jobs"
+        ) from None
+    finally:
+        pool.shutdown(wait=finished, cancel_futures=True)
+        if not finished:
+            for child in multiprocessing.active_children():
+                if child.pid not in before:
+                    child.terminate()
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Processes started inside compute on one thread; more would only fight over the cores."""
+    saved = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+_setting: list[Setting] = []
+
+
+def _start_worker(setting: Setting) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    _setting[:] = [setting]
+
+
+def _work(job: Job) -> list[Outcome]:
+    return run_job(_setting[0], job)
+
+
+@lru_cache(maxsize=1)
+def default_jobs() -> int:
+    """Processes to use when none are asked for: the cores this process may run on, at most 8."""
+    try:
+        return min(8, len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on every system
+        return min(8, os.cpu_count() or 1)
+
+
+Progress = Callable[[int, int], None]
+"""Called with (finished runs, all runs)."""
