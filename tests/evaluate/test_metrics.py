@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import numpy as np
@@ -142,7 +143,7 @@ def slow_imbalance(schedule: Schedule) -> float:
     capacity = replay.cluster.capacity[replay.cluster.node_group]
     times = np.unique([*schedule.start, *schedule.finish])
     total = 0.0
-    for begin, end in zip(times[:-1], times[1:], strict=True):
+    for begin, end in itertools.pairwise(times):
         here = (schedule.start <= begin) & (schedule.finish > begin)
         used = np.zeros_like(capacity)
         for task, node, count in zip(schedule.task[here], schedule.node[here], schedule.count[here], strict=True):
