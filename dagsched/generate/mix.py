@@ -1,0 +1,106 @@
+"""What random tasks look like: durations, demands and bytes on edges, independent of the graph's shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dagsched.errors import ConfigError
+from dagsched.workflow import FloatArray, IntArray, Workflow
+
+RESOURCES = ("cpu", "memory")
+UNITS = {"cpu": "cores", "memory": "bytes"}
+MAX_TASKS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMix:
+    """Distributions of the tasks of a generated workflow.
+
+    Attributes:
+        median_seconds: median duration on a node of speed 1; durations are lognormal.
+        sigma: spread of the logarithm of the duration; 0 makes all tasks equally long.
+        cores: core counts, drawn with equal chance.
+        bytes_per_core: (least, most) memory for each core, uniform.
+        mean_bytes: mean bytes on an edge (exponential); 0 = no data.
+
+    Raises:
+        ConfigError: naming the parameter.
+    """
+
+    median_seconds: float = 30.0
+    sigma: float = 1.0
+    cores: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
+    bytes_per_core: tuple[float, float] = (1e9, 4e9)
+    mean_bytes: float = 50e6
+
+    def __post_init__(self) -> None:
+        check_number("median_seconds", self.median_seconds, more_than=0)
+        check_number("sigma", self.sigma, at_least=0, at_most=10)
+        check_number("mean_bytes", self.mean_bytes, at_least=0)
+        if not self.cores:
+            raise ConfigError("cores is empty, expected at least one core count")
+        for count in self.cores:
+            check_number("cores", count, more_than=0)
+        if len(self.bytes_per_core) != 2 or not 0 <= self.bytes_per_core[0] <= self.bytes_per_core[1] < math.inf:
+            raise ConfigError(
+                f"bytes_per_core is {self.bytes_per_core!r}, expected (least, most) with 0 <= least <= most"
+            )
+
+    def workflow(
+        self, name: str, parents: list[list[int]], categories: list[str], rng: np.random.Generator
+    ) -> Workflow:
+        """A workflow of the given shape: ``parents[v]`` are indices below ``v``; task ids are ``t1``, ``t2``, ..."""
+        count = len(parents)
+        pointers: IntArray = np.concatenate([[0], np.cumsum([len(row) for row in parents])]).astype(np.int64)
+        edges = np.array([parent for row in parents for parent in row], np.int64)
+        seconds = self.median_seconds * np.exp(self.sigma * rng.standard_normal(count))
+        cores = rng.choice(np.array(self.cores, np.float64), count)
+        memory = np.round(cores * rng.uniform(*self.bytes_per_core, count))
+        sent: FloatArray = (
+            np.round(rng.exponential(self.mean_bytes, len(edges))) if self.mean_bytes else np.zeros(len(edges))
+        )
+        return Workflow(
+            name=name,
+            task_ids=tuple(f"t{task + 1}" for task in range(count)),
+            resources=RESOURCES,
+            duration=seconds,
+            estimate=seconds,
+            demand=np.column_stack([cores, memory]),
+            instances=np.ones(count, np.int64),
+            parent_ptr=pointers,
+            parent_idx=edges,
+            parent_bytes=sent,
+            category=tuple(categories),
+        )
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    more_than: float = -math.inf,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> None:
+    """Raise :class:`ConfigError` unless ``value`` is a finite number in the range."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not (more_than < value and at_least <= value <= at_most):  # type: ignore[operator]
+        bounds = [f"> {more_than:g}"] if more_than > -math.inf else [f">= {at_least:g}"] if at_least > -math.inf else []
+        bounds += [f"<= {at_most:g}"] if at_most < math.inf else []
+        raise ConfigError(f"{name} is {value!r}, expected a number {' and '.join(bounds)}".rstrip())
+
+
+def check_count(name: str, value: object, least: int = 1, most: int = MAX_TASKS) -> None:
+    """Raise :class:`ConfigError` unless ``value`` is a whole number from ``least`` to ``most``."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:  # type: ignore[operator]
+        raise ConfigError(f"{name} is {value!r}, expected a whole number from {least} to {most}")
+
+
+def check_rng(rng: object) -> None:
+    """Raise :class:`ConfigError` unless ``rng`` is a NumPy generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise ConfigError(f"rng is {type(rng).__name__}, expected numpy.random.default_rng(seed)")
