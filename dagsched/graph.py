@@ -64,6 +64,23 @@ def _count_descendants(topological_order, child_ptr, child_idx, weight, first, l
     return total, count
 
 
+@njit(cache=True, nogil=True)
+def _max_to_exit(topological_order, parent_ptr, parent_idx, value):  # type: ignore[no-untyped-def]
+    """``[T]`` largest value over each task and its descendants."""
+    most = value.copy()
+    for k in range(len(topological_order) - 1, -1, -1):
+        task = topological_order[k]
+        for edge in range(parent_ptr[task], parent_ptr[task + 1]):
+            parent = parent_idx[edge]
+            most[parent] = max(most[parent], most[task])
+    return most
+
+
+def max_over_descendants(replay: Replay, value: FloatArray) -> FloatArray:
+    """``[T]`` largest ``value`` over each task and its descendants."""
+    return np.asarray(_max_to_exit(replay.topological_order, replay.parent_ptr, replay.parent_idx, value))
+
+
 def fastest(replay: Replay, *, realised: bool = False) -> FloatArray:
     """``[T]`` least seconds of each task over the groups that can hold it."""
     seconds = replay.duration if realised else replay.estimate
@@ -109,6 +126,12 @@ def upward_rank(replay: Replay) -> FloatArray:
     weights = mean_estimate(replay), mean_transfer(replay)
     rank = _longest_to_exit(replay.topological_order, replay.parent_ptr, replay.parent_idx, *weights)
     return _cached(replay, "upward_rank", rank)
+
+
+def mean_level(replay: Replay) -> FloatArray:
+    """``[T]`` upward rank with all transfers taken as zero, in seconds."""
+    weights = mean_estimate(replay), np.zeros(len(replay.parent_idx))
+    return np.asarray(_longest_to_exit(replay.topological_order, replay.parent_ptr, replay.parent_idx, *weights))
 
 
 def downward_rank(replay: Replay) -> FloatArray:

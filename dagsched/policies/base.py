@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.workflow import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from dagsched.simulator.simulator import Simulator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,4 +95,30 @@ class ScoreFunction(Protocol):
 
     def __call__(self, state: ObservedState) -> NDArray[np.float64]:
         """Scores ``[len(state.eligible)]``."""
+        ...
+
+
+class Policy(Protocol):
+    """Anything that can schedule a replay.
+
+    Attributes:
+        name: the spec it was made from.
+        reproducible: False for policies with a wall-clock budget.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def reproducible(self) -> bool: ...  # noqa: D102
+
+    def begin(self, simulator: Simulator) -> Callable[[int], None]:
+        """Prepare for a replay that stands before its first arrival.
+
+        The returned function takes at most the given number of decisions (tasks started, not waits) and
+        stops when the replay is done. One by one or all at once, the schedule is the same.
+
+        Raises:
+            PolicyError: if the policy cannot handle this replay.
+        """
         ...

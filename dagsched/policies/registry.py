@@ -1,0 +1,211 @@
+"""Every policy by name, and the spec ``name[:key=value]...`` that makes one.
+
+Start reading here to see what exists; the table at the bottom is all there is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dagsched.errors import PolicyError
+from dagsched.policies import rules
+from dagsched.policies.base import Policy
+from dagsched.policies.runners import (
+    BookingPolicy,
+    FunctionPolicy,
+    KeyFunction,
+    PlanPolicy,
+    PriorityPolicy,
+    ScorePolicy,
+)
+from dagsched.replay import Replay
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import Problem
+from dagsched.workflow import FloatArray
+
+Options = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInfo:
+    """One registered policy.
+
+    Attributes:
+        name: what a spec begins with.
+        description: one line.
+        kind: ``rule``, ``list`` (static list scheduler), ``search`` or ``exact``.
+        options: option names with their meaning.
+        make: builds the policy from (full spec, options).
+    """
+
+    name: str
+    description: str
+    kind: str
+    make: Callable[[str, Options], Policy] = field(repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """Split ``name:key=value:...`` into the name and its options.
+
+    Raises:
+        PolicyError: for an option without ``=`` or a repeated one.
+    """
+    name, *parts = spec.strip().split(":")
+    options: dict[str, str] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or not key or not value:
+            raise PolicyError(f"policy {spec!r}: option {part!r} is not of the form key=value")
+        if key in options:
+            raise PolicyError(f"policy {spec!r}: option {key!r} is given twice")
+        options[key] = value
+    return name, options
+
+
+def list_policies() -> tuple[PolicyInfo, ...]:
+    """All registered policies, in the order ``dagsched policies`` shows them."""
+    return tuple(_POLICIES.values())
+
+
+def make_policy(spec: str) -> Policy:
+    """Build a policy from its spec, or from ``path/to/file.py:function`` for a user's own rule.
+
+    Raises:
+        PolicyError: for an unknown name or option (with the closest known one), or an unusable file.
+    """
+    if re.search(r"\.py:[^:=]+$", spec):
+        return _from_file(spec)
+    name, options = parse_spec(spec)
+    info = _POLICIES.get(name)
+    if info is None:
+        close = get_close_matches(name, _POLICIES, 1)
+        hint = f"did you mean {close[0]!r}?" if close else "`dagsched policies` lists them"
+        raise PolicyError(f"policy {spec!r}: there is no policy {name!r}; {hint}")
+    for key in options:
+        if key not in info.options:
+            known = ", ".join(info.options) or "none"
+            raise PolicyError(f"policy {spec!r}: unknown option {key!r}; options of {name}: {known}")
+    return info.make(spec, options)
+
+
+def _from_file(spec: str) -> FunctionPolicy:
+    path_text, _, function_name = spec.rpartition(":")
+    path = Path(path_text)
+    if not path.is_file():
+        raise PolicyError(f"policy {spec!r}: file {path} does not exist")
+    module_name = f"dagsched_user_rule_{re.sub(r'[^0-9A-Za-z]', '_', str(path.resolve()))}"
+    if module_name in sys.modules:
+        module = sys.modules[module_name]
+    else:
+        description = importlib.util.spec_from_file_location(module_name, path)
+        if description is None or description.loader is None:
+            raise PolicyError(f"policy {spec!r}: {path} is not a Python file")
+        module = importlib.util.module_from_spec(description)
+        sys.modules[module_name] = module
+        try:
+            description.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[module_name]
+            raise PolicyError(f"policy {spec!r}: {path} failed to load: {type(error).__name__}: {error}") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise PolicyError(f"policy {spec!r}: {path} has no function {function_name!r}")
+    return FunctionPolicy(spec, function)
+
+
+def option_int(spec: str, options: Options, key: str, default: int, least: int = 0) -> int:
+    """A whole number from the options of a spec."""
+    text = options.get(key, str(default))
+    if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
+        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least}")
+    return int(text)
+
+
+def _random_key(seed: int | None) -> KeyFunction:
+    def key(replay: Replay, problem: Problem) -> FloatArray:  # noqa: ARG001
+        # Drawn in flat order, which is order of arrival: what arrives later cannot change earlier draws.
+        stream = np.random.SeedSequence(seed or 0, spawn_key=(0x52414E44,))
+        return np.random.default_rng(stream).random(len(replay))
+
+    return key
+
+
+def _make_random(spec: str, options: Options) -> Policy:
+    return PriorityPolicy(spec, _random_key(option_int(spec, options, "seed", 0)))
+
+
+def _priority(name: str, description: str, key: KeyFunction | None) -> PolicyInfo:
+    return PolicyInfo(name, description, "rule", lambda spec, _: PriorityPolicy(spec, key))
+
+
+def _score(name: str, description: str, rule: int, batch_key: KeyFunction | None = None) -> PolicyInfo:
+    needs_below = rule == kernel.CP_DEMAND_WORK
+
+    def make(spec: str, options: Options) -> Policy:  # noqa: ARG001
+        return ScorePolicy(spec, rule, needs_below, batch_key)
+
+    return PolicyInfo(name, description, "rule", make)
+
+
+def _booking(name: str, description: str, rule: int) -> PolicyInfo:
+    return PolicyInfo(name, description, "rule", lambda spec, _: BookingPolicy(spec, rule))
+
+
+def _list(name: str, description: str) -> PolicyInfo:
+    def make(spec: str, options: Options) -> Policy:  # noqa: ARG001
+        def planner(replay: Replay, seed: int) -> Any:  # noqa: ARG001
+            from dagsched.policies.listing import ListPlanner
+
+            return ListPlanner(name, replay)  # type: ignore[arg-type]
+
+        return PlanPolicy(spec, planner)
+
+    return PolicyInfo(name, description, "list", make)
+
+
+_POLICIES: dict[str, PolicyInfo] = {
+    info.name: info
+    for info in (
+        PolicyInfo("random", "a random order, from its own seed", "rule", _make_random, {"seed": "random seed (0)"}),
+        _priority("fcfs", "first come, first served: earliest ready first", None),
+        _score("round-robin", "the workflow served least recently first", kernel.ROUND_ROBIN),
+        _priority("sjf", "shortest estimate first", rules.sjf),
+        _priority("ljf", "longest estimate first", rules.ljf),
+        _score("hrrn", "highest response ratio (wait + estimate) / estimate first", kernel.HRRN),
+        _priority("edf", "earliest workflow deadline first", rules.edf),
+        _priority("llf", "least laxity (deadline - now - remaining path) first", rules.llf),
+        _score("weighted-fair", "the workflow that got least service per weight first", kernel.WEIGHTED_FAIR),
+        _booking("min-min", "ready task and node of least completion time, booked virtually", kernel.MIN_MIN),
+        _booking("max-min", "ready task whose least completion time is greatest, booked virtually", kernel.MAX_MIN),
+        _booking("sufferage", "ready task that loses most on its second-best node", kernel.SUFFERAGE),
+        _priority("critical-path", "longest remaining path (mean estimates) first", rules.critical_path),
+        _list("heft", "HEFT: upward rank, insertion, earliest finish (Topcuoglu et al. 2002)"),
+        _list("cpop", "CPoP: critical path on one processor (Topcuoglu et al. 2002)"),
+        _list("peft", "PEFT: optimistic cost table (Arabnejad and Barbosa 2014)"),
+        _priority("lft", "earliest latest-finish time first (RCPSP)", rules.lft),
+        _priority("lst", "earliest latest-start time first (RCPSP)", rules.lst),
+        _priority("mts", "most total successors first (RCPSP)", rules.mts),
+        _score("srw", "smallest remaining workflow work first", kernel.SRW),
+        _score("srw*cp", "srw with 0.02 x bottom level against it", kernel.SRW_CP),
+        _score("tetris", "best alignment of demand with free capacity first", kernel.TETRIS),
+        _score("tetris+srw", "alignment against remaining workflow work, each by its mean", kernel.TETRIS_SRW),
+        _priority("graphene", "troublesome tasks and their ancestors first (after Grandl et al. 2016)", rules.graphene),
+        _score("cp+demand", "bottom level / max + demand / capacity", kernel.CP_DEMAND, rules.cp_demand),
+        _score(
+            "cp+demand+work",
+            "cp+demand with half the demand and 0.3 x work of all descendants",
+            kernel.CP_DEMAND_WORK,
+            rules.cp_demand_work,
+        ),
+    )
+}

@@ -1,0 +1,322 @@
+"""The ways a policy drives a simulator: fixed priority, changing score, booking, plan, and a user's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dagsched.errors import PolicyError
+from dagsched.policies.base import Plan, ScoreFunction
+from dagsched.replay import Replay
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import Bookings, Buckets, Follow, Problem
+from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.state import with_area_below
+from dagsched.workflow import FloatArray, IntArray
+
+KeyFunction = Callable[[Replay, Problem], FloatArray]
+Runner = Callable[[int], None]
+
+
+def _check(status: int) -> None:
+    if status == kernel.STUCK:
+        raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityPolicy:
+    """Run the eligible task of largest key, where a task's key never changes once it is ready.
+
+    Near-linear in the number of tasks: ready tasks wait in heaps by demand vector.
+    """
+
+    name: str
+    key: KeyFunction | None
+    """``[T]`` larger runs first; ``None`` = earliest ready time first."""
+    reproducible: bool = True
+
+    def begin(self, simulator: Simulator) -> Runner:
+        """See :class:`dagsched.policies.base.Policy`."""
+        problem = simulator.problem
+        key = np.zeros(len(simulator.replay)) if self.key is None else self.key(simulator.replay, problem)
+        buckets = new_buckets(problem, key, by_ready=self.key is None)
+
+        def run(most: int) -> None:
+            status = kernel.GROW
+            while status == kernel.GROW:
+                before = int(simulator.state.count[kernel.DECISIONS])
+                status = kernel.run_by_priority(problem, simulator.state, simulator.truth, buckets, most)
+                if status == kernel.GROW:
+                    most -= int(simulator.state.count[kernel.DECISIONS]) - before
+                    simulator.grow()
+            _check(status)
+
+        return run
+
+
+def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) -> Buckets:
+    """Empty buckets for the given keys ``[T]``."""
+    classes = len(problem.class_task)
+    sizes = np.bincount(problem.klass, minlength=classes)
+    return Buckets(
+        key=np.array(key, np.float64),
+        class_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        heap=np.zeros(len(key), np.int64),
+        size=np.zeros(classes, np.int64),
+        order=np.zeros(classes, np.int64),
+        slot=np.full(classes, -1, np.int64),
+        blocked=np.zeros(classes, np.int64),
+        count=np.array([0, 0, by_ready], np.int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePolicy:
+    """Run the eligible task of largest score, where scores change with time, free capacity or progress.
+
+    ``batch_key`` is the same score where everything is known at the start and it cannot change.
+    """
+
+    name: str
+    rule: int
+    needs_below: bool = False
+    batch_key: KeyFunction | None = None
+    reproducible: bool = True
+
+    def begin(self, simulator: Simulator) -> Runner:
+        """See :class:`dagsched.policies.base.Policy`."""
+        if self.batch_key is not None and simulator.replay.is_batch:
+            return PriorityPolicy(self.name, self.batch_key).begin(simulator)
+        problem = simulator.problem
+        if self.needs_below:
+            problem = with_area_below(problem, simulator.replay)
+
+        def run(most: int) -> None:
+            status = kernel.GROW
+            while status == kernel.GROW:
+                before = int(simulator.state.count[kernel.DECISIONS])
+                status = kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, most)
+                if status == kernel.GROW:
+                    most -= int(simulator.state.count[kernel.DECISIONS]) - before
+                    simulator.grow()
+            _check(status)
+
+        return run
+
+
+@dataclass(frozen=True, slots=True)
+class BookingPolicy:
+    """Min-Min, Max-Min and Sufferage over ready tasks and all nodes that could hold them."""
+
+    name: str
+    rule: int
+    reproducible: bool = True
+
+    def begin(self, simulator: Simulator) -> Runner:
+        """See :class:`dagsched.policies.base.Policy`."""
+        problem = simulator.problem
+        room = 1
+        bookings = _new_bookings(problem, len(simulator.state.alloc_task), room)
+
+        def run(most: int) -> None:
+            nonlocal bookings, room
+            status = kernel.GROW
+            while status == kernel.GROW:
+                state = simulator.state
+                before = int(state.count[kernel.DECISIONS])
+                status = kernel.run_by_booking(problem, state, simulator.truth, bookings, self.rule, most)
+                if status == kernel.GROW:
+                    most -= int(state.count[kernel.DECISIONS]) - before
+                    if not kernel.has_room(problem, state):
+                        simulator.grow()
+                    else:
+                        room *= 2
+                    bookings = _new_bookings(problem, len(simulator.state.alloc_task), room, bookings)
+            _check(status)
+
+        return run
+
+
+def _new_bookings(problem: Problem, allocations: int, room: int, old: Bookings | None = None) -> Bookings:
+    tasks, nodes = len(problem.instances), len(problem.node_group)
+    classes, resources = len(problem.class_task), problem.capacity.shape[1]
+    segments = allocations + nodes + 2 * room * (tasks + nodes) + 2
+    fresh = Bookings(
+        seg_time=np.zeros(segments),
+        seg_free=np.zeros((segments, resources)),
+        seg_next=np.zeros(segments, np.int64),
+        head=np.zeros(nodes, np.int64),
+        rising=np.zeros(nodes, np.int64),
+        fit=np.zeros((classes, nodes)),
+        witness=np.zeros(classes, np.int64),
+        running=np.zeros(allocations, np.int64),
+        unit=np.zeros(tasks, np.int64),
+        left=np.zeros(tasks, np.int64),
+        best=np.zeros(tasks),
+        best_node=np.zeros(tasks, np.int64),
+        second=np.zeros(tasks),
+        second_node=np.zeros(tasks, np.int64),
+        due_task=np.zeros(segments, np.int64),
+        due_node=np.zeros(segments, np.int64),
+        due_count=np.zeros(segments, np.int64),
+        count=np.array([0, 0, 0, -1], np.int64),
+    )
+    if old is not None:  # bookings due now, made before the logs had to grow, are kept
+        for name in ("due_task", "due_node", "due_count"):
+            kept = getattr(old, name)
+            getattr(fresh, name)[: len(kept)] = kept
+        fresh.count[:] = old.count
+    return fresh
+
+
+class Planner(Protocol):
+    """A static list scheduler: plans workflows as they arrive, around what it planned before."""
+
+    def plan_arrivals(self, workflows: IntArray, now: float) -> Plan:
+        """Plan all tasks of the given workflows (flat indices) at time ``now``, in seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPolicy:
+    """Follow a static schedule; the planned order on every node is kept, also under noise.
+
+    ``make_planner(replay, policy_seed)`` may raise ``PolicyError`` for replays it cannot plan.
+    """
+
+    name: str
+    make_planner: Callable[[Replay, int], Planner]
+    reproducible: bool = True
+
+    def begin(self, simulator: Simulator) -> Runner:
+        """See :class:`dagsched.policies.base.Policy`."""
+        planner = self.make_planner(simulator.replay, simulator.policy_seed)
+        problem = simulator.problem
+        follow = _new_follow(problem, [], 0)
+        plans: list[Plan] = []
+
+        def plan_new() -> Follow:
+            planned, arrived = int(follow.count[0]), int(simulator.state.count[kernel.ARRIVED])
+            plan = planner.plan_arrivals(np.arange(planned, arrived), simulator.now)
+            _check_plan(self.name, simulator, plan)
+            rest = [_rest_of(follow, plans)] if plans else []
+            plans[:] = [*rest, plan]
+            return _new_follow(problem, plans, arrived)
+
+        def run(most: int) -> None:
+            nonlocal follow
+            status = kernel.GROW
+            while status in (kernel.GROW, kernel.ARRIVAL):
+                before = int(simulator.state.count[kernel.DECISIONS] - simulator.state.count[kernel.WAITS])
+                status = kernel.run_by_plan(problem, simulator.state, simulator.truth, follow, most)
+                most -= int(simulator.state.count[kernel.DECISIONS] - simulator.state.count[kernel.WAITS]) - before
+                if status == kernel.GROW:
+                    simulator.grow()
+                elif status == kernel.ARRIVAL:
+                    follow = plan_new()
+            _check(status)
+
+        return run
+
+
+def _check_plan(name: str, simulator: Simulator, plan: Plan) -> None:
+    """Every arrived instance exactly once: a planner's bug must not turn into a hang."""
+    replay = simulator.replay
+    if len(plan.task) and (plan.node.min() < 0 or plan.node.max() >= replay.cluster.node_count):
+        raise PolicyError(f"policy {name}: its plan names a node the cluster does not have")
+    planned = np.bincount(plan.task, weights=plan.count, minlength=len(replay))
+    known = planned > 0
+    if not np.array_equal(planned[known], replay.instances[known].astype(np.float64)):
+        raise PolicyError(f"policy {name}: its plan does not place every instance exactly once")
+
+
+def _rest_of(follow: Follow, plans: list[Plan]) -> Plan:
+    """What is still to start of the plans followed so far."""
+    nodes = np.concatenate([plan.node for plan in plans])
+    keep = follow.left > 0
+    return Plan(follow.task[keep], nodes[keep], follow.left[keep], follow.start[keep])
+
+
+def _new_follow(problem: Problem, plans: list[Plan], workflows: int) -> Follow:
+    nodes = len(problem.node_group)
+    none = np.zeros(0, np.int64)
+    task = np.concatenate([none, *(plan.task for plan in plans)]).astype(np.int64)
+    node = np.concatenate([none, *(plan.node for plan in plans)]).astype(np.int64)
+    start = np.concatenate([np.zeros(0), *(plan.start for plan in plans)]).astype(np.float64)
+    queue = np.lexsort((np.arange(len(task)), start, node)).astype(np.int64)
+    last = np.searchsorted(node[queue], np.arange(nodes), side="right").astype(np.int64)
+    return Follow(
+        task=task,
+        left=np.concatenate([none, *(plan.count for plan in plans)]).astype(np.int64),
+        start=start,
+        queue=queue,
+        head=np.concatenate([[0], last[:-1]]).astype(np.int64),
+        last=last,
+        count=np.array([workflows], np.int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPolicy:
+    """A user's own rule ``f(state) -> scores of the eligible tasks``; the largest runs next."""
+
+    name: str
+    function: ScoreFunction
+    reproducible: bool = True
+
+    def begin(self, simulator: Simulator) -> Runner:
+        """See :class:`dagsched.policies.base.Policy`."""
+        begun = False
+        tie = simulator.problem.tie
+
+        def run(most: int) -> None:
+            nonlocal begun
+            going = not simulator.done if begun else simulator.advance()
+            begun = True
+            while going and most > 0:
+                going = self._decide(simulator, tie)
+                most -= 1
+
+        return run
+
+    def _decide(self, simulator: Simulator, tie: IntArray) -> bool:
+        """One decision; returns whether the replay goes on (it then stands at a decision point)."""
+        state = simulator.observe()
+        choice = self._choose(state.eligible, self._scores(state), tie)
+        if choice < 0:
+            if len(state.eligible) and not simulator.can_wait:
+                raise PolicyError(
+                    f"policy {self.name}: asks to wait at {simulator.now:g} s, but nothing is running; give at least "
+                    f"one eligible task a finite score"
+                )
+            return simulator.wait()
+        simulator.start(choice)
+        if kernel.any_eligible(simulator.problem, simulator.state):
+            return True
+        return simulator.advance()
+
+    def _scores(self, state: object) -> FloatArray:
+        try:
+            scores = np.asarray(self.function(state), np.float64)  # type: ignore[arg-type]
+        except PolicyError:
+            raise
+        except Exception as error:
+            raise PolicyError(f"policy {self.name}: the function failed: {type(error).__name__}: {error}") from error
+        expected = state.eligible.shape  # type: ignore[attr-defined]
+        if scores.shape != expected:
+            raise PolicyError(
+                f"policy {self.name}: returned scores of shape {scores.shape}, expected {expected}: one for each of "
+                f"state.eligible"
+            )
+        return scores
+
+    @staticmethod
+    def _choose(tasks: IntArray, scores: FloatArray, tie: IntArray) -> int:
+        usable = ~np.isnan(scores) & (scores > -np.inf)
+        if not usable.any():
+            return -1
+        best = tasks[usable & (scores == scores[usable].max())]
+        return int(best[np.argmin(tie[best])])

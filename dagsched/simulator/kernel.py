@@ -1,0 +1,1314 @@
+"""The compiled simulator: events, placement, starting work, and every rule's choice, over flat arrays.
+
+Kernels that call each other must share one module, because numba's on-disk cache does not notice a changed
+callee in another file. The parts, top to bottom: the two tuples of arrays, events, placement, starting work,
+time, and the four ways to choose (priority buckets, scored scan, virtual booking, plan following).
+
+Only ``truth`` (realised seconds ``[T, G]``) and the finish times of running allocations know the future. No
+function that chooses reads either; the leak test guards that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dagsched.workflow import FloatArray, IntArray
+
+# Slots of State.clock and State.count.
+NOW, LAST_TICK = 0, 1
+ALLOCS, EVENTS, READY, ARRIVED, LEFT, DECISIONS, RELEASES, EPOCH, CURSOR, WAITS, FRESH, FREED, DRAWS = range(13)
+# What `advance` and the runners return.
+DECIDE, DONE, GROW, STUCK, ARRIVAL = range(5)
+# Slots of Problem.setting (float) and Problem.switch (int).
+INTERVAL, MAX_WAIT = 0, 1
+PLACEMENT, PER_DECISION, TRANSFERS, PLACEMENT_SEED = range(4)
+EARLIEST_FINISH, BEST_FIT, LEAST_LOADED, ROUND_ROBIN_NODES, RANDOM_NODE = range(5)
+# Scored rules.
+HRRN, SRW, SRW_CP, ROUND_ROBIN, WEIGHTED_FAIR, TETRIS, TETRIS_SRW, CP_DEMAND, CP_DEMAND_WORK = range(9)
+MIN_MIN, MAX_MIN, SUFFERAGE = range(3)
+
+
+class Problem(NamedTuple):
+    """What may be known about a replay: constants, estimates, the cluster. ``T`` tasks, ``C`` demand classes."""
+
+    estimate: FloatArray  # [T, G] s
+    fastest: FloatArray  # [T] s, least estimate over the groups that can hold the task
+    mean: FloatArray  # [T] s, mean estimate over the nodes that can hold it
+    bottom: FloatArray  # [T] s
+    share: FloatArray  # [T] largest demand / capacity of the largest node
+    area: FloatArray  # [T] share x fastest, of one instance
+    below: FloatArray  # [T] area of the task and its distinct descendants, all instances
+    prefix_bottom: FloatArray  # [W] largest bottom level over workflows 0..w
+    prefix_below: FloatArray  # [W]
+    tie: IntArray  # [T] place in the common tie order; smaller runs first
+    demand: FloatArray  # [T, R]
+    instances: IntArray  # [T]
+    milestone: NDArray[np.bool_]  # [T]
+    klass: IntArray  # [T] demand class
+    class_task: IntArray  # [C] one task of each class
+    group_order: IntArray  # [T, G] groups that can hold the task by estimate, -1 after the last
+    parent_ptr: IntArray
+    parent_idx: IntArray
+    parent_bytes: FloatArray
+    child_ptr: IntArray
+    child_idx: IntArray
+    workflow_of: IntArray  # [T]
+    workflow_ptr: IntArray  # [W + 1]
+    arrival: FloatArray  # [W] s
+    weight: FloatArray  # [W]
+    node_group: IntArray  # [N]
+    group_ptr: IntArray  # [G + 1] nodes of group g are group_ptr[g]..group_ptr[g + 1] - 1
+    capacity: FloatArray  # [G, R]
+    slack: FloatArray  # [G, R] rounding allowed when testing a fit
+    latency: FloatArray  # [G, G] s
+    per_byte: FloatArray  # [G, G] s
+    setting: FloatArray
+    switch: IntArray
+
+
+class State(NamedTuple):
+    """Everything that changes. All arrays are views into ``floats`` and ``ints``: a copy is two memory copies."""
+
+    floats: FloatArray
+    ints: IntArray
+    clock: FloatArray  # [2] s
+    count: IntArray  # [16]
+    free: FloatArray  # [N, R]
+    group_free: FloatArray  # [G, R] at least the largest free amount in the group
+    ready_time: FloatArray  # [T] s, NaN before
+    task_start: FloatArray  # [T] s, NaN before
+    task_finish: FloatArray  # [T] s, NaN before
+    data_ready: FloatArray  # [T, G] s with transfers, else [1, G]
+    workflow_left: FloatArray  # [W] s of instances not started, on the fastest group
+    workflow_service: FloatArray  # [W] share-seconds started
+    alloc_start: FloatArray  # [A] s
+    alloc_exec: FloatArray  # [A] s
+    alloc_finish: FloatArray  # [A] s: the future while the allocation runs
+    decision_time: FloatArray  # [D] s
+    pending: IntArray  # [T] unfinished parents
+    unstarted: IntArray  # [T] instances
+    unfinished: IntArray  # [T] instances
+    ready: IntArray  # [T] ready tasks with unstarted instances, in no order
+    ready_slot: IntArray  # [T] place in `ready`
+    last_alloc: IntArray  # [T] newest allocation, -1 before
+    stack: IntArray  # [T]
+    fresh: IntArray  # [T] ready tasks the buckets have not seen
+    freed: IntArray  # [N] nodes the buckets have not seen released
+    is_freed: IntArray  # [N]
+    node_running: IntArray  # [N] allocations
+    workflow_turn: IntArray  # [W] decision number of the latest start, -1 before
+    class_blocked: IntArray  # [C] value of RELEASES at which the class was found to fit nowhere
+    alloc_task: IntArray  # [A]
+    alloc_node: IntArray  # [A]
+    alloc_count: IntArray  # [A]
+    alloc_older: IntArray  # [A] previous allocation of the same task
+    event: IntArray  # [A] heap of running allocations by (finish, task)
+    decision_task: IntArray  # [D]
+
+
+# --------------------------------------------------------------------------- events
+
+
+@njit(cache=True, nogil=True)
+def _push_event(S, alloc):
+    time, task = S.alloc_finish[alloc], S.alloc_task[alloc]
+    hole = S.count[EVENTS]
+    S.count[EVENTS] += 1
+    while hole > 0:
+        above = (hole - 1) >> 1
+        other = S.event[above]
+        if S.alloc_finish[other] < time or (S.alloc_finish[other] == time and S.alloc_task[other] <= task):
+            break
+        S.event[hole] = other
+        hole = above
+    S.event[hole] = alloc
+
+
+@njit(cache=True, nogil=True)
+def _pop_event(S):
+    top = S.event[0]
+    size = S.count[EVENTS] - 1
+    S.count[EVENTS] = size
+    last = S.event[size]
+    time, task = S.alloc_finish[last], S.alloc_task[last]
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        a = S.event[child]
+        if child + 1 < size:
+            b = S.event[child + 1]
+            later = S.alloc_finish[a] - S.alloc_finish[b]
+            if later > 0 or (later == 0 and S.alloc_task[b] < S.alloc_task[a]):
+                child += 1
+                a = b
+        if S.alloc_finish[a] > time or (S.alloc_finish[a] == time and S.alloc_task[a] >= task):
+            break
+        S.event[hole] = a
+        hole = child
+    S.event[hole] = last
+    return top
+
+
+@njit(cache=True, nogil=True)
+def _set_data_ready(P, S, task):
+    """Seconds at which the parents' output is complete in each group; fixed once all parents have finished."""
+    now = S.clock[NOW]
+    groups = P.capacity.shape[0]
+    for g in range(groups):
+        S.data_ready[task, g] = now
+    for edge in range(P.parent_ptr[task], P.parent_ptr[task + 1]):
+        parent = P.parent_idx[edge]
+        alloc = S.last_alloc[parent]
+        while alloc >= 0:
+            source = P.node_group[S.alloc_node[alloc]]
+            size = P.parent_bytes[edge] * S.alloc_count[alloc] / P.instances[parent]
+            for g in range(groups):
+                if g != source:
+                    there = S.alloc_finish[alloc] + P.latency[source, g] + size * P.per_byte[source, g]
+                    S.data_ready[task, g] = max(S.data_ready[task, g], there)
+            alloc = S.alloc_older[alloc]
+
+
+@njit(cache=True, nogil=True)
+def _make_ready(P, S, task):
+    """Record that a task is ready; True for a milestone, which the caller completes at once."""
+    S.ready_time[task] = S.clock[NOW]
+    if P.milestone[task]:
+        return True
+    slot = S.count[READY]
+    S.ready[slot] = task
+    S.ready_slot[task] = slot
+    S.count[READY] = slot + 1
+    S.fresh[S.count[FRESH]] = task
+    S.count[FRESH] += 1
+    if P.switch[TRANSFERS]:
+        _set_data_ready(P, S, task)
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _complete(P, S, task):
+    """Finish a task and every milestone that follows at once."""
+    now = S.clock[NOW]
+    S.stack[0] = task
+    top = 1
+    while top:
+        top -= 1
+        task = S.stack[top]
+        if P.milestone[task]:
+            S.task_start[task] = now
+        S.task_finish[task] = now
+        S.count[LEFT] -= 1
+        for k in range(P.child_ptr[task], P.child_ptr[task + 1]):
+            child = P.child_idx[k]
+            S.pending[child] -= 1
+            if S.pending[child] == 0 and _make_ready(P, S, child):
+                S.stack[top] = child
+                top += 1
+
+
+@njit(cache=True, nogil=True)
+def _finish_alloc(P, S, alloc):
+    task, node = S.alloc_task[alloc], S.alloc_node[alloc]
+    group = P.node_group[node]
+    S.node_running[node] -= 1
+    for r in range(P.capacity.shape[1]):
+        if S.node_running[node] == 0:
+            S.free[node, r] = P.capacity[group, r]  # exact again: no rounding is carried over an idle node
+        else:
+            S.free[node, r] += P.demand[task, r] * S.alloc_count[alloc]
+        S.group_free[group, r] = max(S.group_free[group, r], S.free[node, r])
+    S.count[RELEASES] += 1
+    if not S.is_freed[node]:
+        S.is_freed[node] = 1
+        S.freed[S.count[FREED]] = node
+        S.count[FREED] += 1
+    S.unfinished[task] -= S.alloc_count[alloc]
+    if S.unfinished[task] == 0:
+        _complete(P, S, task)
+
+
+@njit(cache=True, nogil=True)
+def _settle(P, S):
+    """Everything due now: finishes in task order, arrivals, milestones."""
+    now = S.clock[NOW]
+    while S.count[EVENTS] > 0 and S.alloc_finish[S.event[0]] <= now:
+        _finish_alloc(P, S, _pop_event(S))
+    while S.count[ARRIVED] < len(P.arrival) and P.arrival[S.count[ARRIVED]] <= now:
+        w = S.count[ARRIVED]
+        S.count[ARRIVED] += 1
+        for task in range(P.workflow_ptr[w], P.workflow_ptr[w + 1]):
+            if S.pending[task] == 0 and np.isnan(S.ready_time[task]) and _make_ready(P, S, task):
+                _complete(P, S, task)
+    S.count[EPOCH] += 1
+
+
+@njit(cache=True, nogil=True)
+def reset(P, S):
+    """Put the state before the first arrival."""
+    S.floats[:] = 0.0
+    S.ints[:] = 0
+    S.ready_time[:] = np.nan
+    S.task_start[:] = np.nan
+    S.task_finish[:] = np.nan
+    S.last_alloc[:] = -1
+    S.workflow_turn[:] = -1
+    S.clock[LAST_TICK] = -1.0
+    S.count[LEFT] = len(P.instances)
+    S.count[RELEASES] = 1
+    for task in range(len(P.instances)):
+        S.unstarted[task] = P.instances[task]
+        S.unfinished[task] = P.instances[task]
+        S.pending[task] = P.parent_ptr[task + 1] - P.parent_ptr[task]
+        if not P.milestone[task]:
+            S.workflow_left[P.workflow_of[task]] += P.instances[task] * P.fastest[task]
+    for g in range(P.capacity.shape[0]):
+        for r in range(P.capacity.shape[1]):
+            S.group_free[g, r] = P.capacity[g, r]
+            for node in range(P.group_ptr[g], P.group_ptr[g + 1]):
+                S.free[node, r] = P.capacity[g, r]
+
+
+# --------------------------------------------------------------------------- placement
+
+
+@njit(cache=True, nogil=True)
+def _node_fits(P, S, task, node):
+    group = P.node_group[node]
+    for r in range(P.capacity.shape[1]):
+        if S.free[node, r] - P.demand[task, r] < -P.slack[group, r]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _group_may_fit(P, S, task, group):
+    for r in range(P.capacity.shape[1]):
+        if S.group_free[group, r] - P.demand[task, r] < -P.slack[group, r]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _tighten(P, S, group):
+    for r in range(P.capacity.shape[1]):
+        most = 0.0
+        for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
+            most = max(most, S.free[node, r])
+        S.group_free[group, r] = most
+
+
+@njit(cache=True, nogil=True)
+def fits_somewhere(P, S, task):
+    """Whether one instance fits some node now; remembers per demand class that nothing does."""
+    klass = P.klass[task]
+    if S.class_blocked[klass] == S.count[RELEASES]:
+        return False
+    for group in range(P.capacity.shape[0]):
+        if not _group_may_fit(P, S, task, group):
+            continue
+        for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
+            if _node_fits(P, S, task, node):
+                return True
+        _tighten(P, S, group)
+    S.class_blocked[klass] = S.count[RELEASES]
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _leftover(P, S, task, node):
+    """Sum over resources of (free - demand) / capacity."""
+    group = P.node_group[node]
+    left = 0.0
+    for r in range(P.capacity.shape[1]):
+        if P.capacity[group, r] > 0:
+            left += (S.free[node, r] - P.demand[task, r]) / P.capacity[group, r]
+    return left
+
+
+@njit(cache=True, nogil=True)
+def _finish_in(P, S, task, group):
+    """Estimated finish in a group if started now."""
+    begin = S.clock[NOW]
+    if P.switch[TRANSFERS]:
+        begin = max(begin, S.data_ready[task, group])
+    return begin + P.estimate[task, group]
+
+
+@njit(cache=True, nogil=True)
+def _tightest_node(P, S, task, group):
+    """(node of least leftover in the group or -1, leftover); lowest index among equals."""
+    best, best_left = -1, np.inf
+    for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
+        if _node_fits(P, S, task, node):
+            left = _leftover(P, S, task, node)
+            if left < best_left:
+                best, best_left = node, left
+    if best < 0:
+        _tighten(P, S, group)
+    return best, best_left
+
+
+@njit(cache=True, nogil=True)
+def _place_earliest_finish(P, S, task):
+    best, best_finish, best_left = -1, np.inf, np.inf
+    for k in range(P.group_order.shape[1]):
+        group = P.group_order[task, k]
+        if group < 0:
+            break
+        finish = _finish_in(P, S, task, group)
+        if finish > best_finish:
+            if not P.switch[TRANSFERS]:
+                break  # groups come in order of estimate
+            continue
+        if not _group_may_fit(P, S, task, group):
+            continue
+        node, left = _tightest_node(P, S, task, group)
+        if node < 0:
+            continue
+        if finish < best_finish or left < best_left or (left == best_left and node < best):
+            best, best_finish, best_left = node, finish, left
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _mix(x):
+    """SplitMix64: the own random stream of the `random` placement."""
+    x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _place_by_scan(P, S, task):
+    """best-fit, least-loaded, round-robin and random: one pass over all nodes."""
+    rule = P.switch[PLACEMENT]
+    nodes = len(P.node_group)
+    best, first, second = -1, np.inf, np.inf
+    seen = 0
+    for node in range(nodes):
+        group = P.node_group[node]
+        if not _node_fits(P, S, task, node):
+            continue
+        seen += 1
+        if rule == BEST_FIT:
+            key, other = _leftover(P, S, task, node), _finish_in(P, S, task, group)
+        elif rule == LEAST_LOADED:
+            used = 0.0
+            for r in range(P.capacity.shape[1]):
+                if P.capacity[group, r] > 0:
+                    used += 1.0 - S.free[node, r] / P.capacity[group, r]
+            key, other = used, _finish_in(P, S, task, group)
+        elif rule == ROUND_ROBIN_NODES:
+            key, other = float((node - S.count[CURSOR]) % nodes), 0.0
+        else:  # reservoir sampling: each fitting node is kept with probability 1 / seen
+            word = _mix(_mix(P.switch[PLACEMENT_SEED]) + np.uint64(S.count[DRAWS] * nodes + node))
+            key, other = (-float(seen) if word % np.uint64(seen) == 0 else 0.0), 0.0
+        if key < first or (key == first and other < second):
+            best, first, second = node, key, other
+    return best
+
+
+@njit(cache=True, nogil=True)
+def place(P, S, task):
+    """Node the placement rule picks for one instance now, or -1."""
+    if P.switch[PLACEMENT] == EARLIEST_FINISH:
+        return _place_earliest_finish(P, S, task)
+    return _place_by_scan(P, S, task)
+
+
+# --------------------------------------------------------------------------- starting work
+
+
+@njit(cache=True, nogil=True)
+def _allocate(P, S, truth, task, node, count):
+    """Start `count` instances on a node; joins an allocation of the task begun there at this very time."""
+    now = S.clock[NOW]
+    group = P.node_group[node]
+    for r in range(P.capacity.shape[1]):
+        S.free[node, r] -= P.demand[task, r] * count
+        if P.group_ptr[group + 1] - P.group_ptr[group] == 1:
+            S.group_free[group, r] = S.free[node, r]
+    S.unstarted[task] -= count
+    S.count[CURSOR] = node + 1
+    S.count[DRAWS] += 1
+    alloc = S.last_alloc[task]
+    while alloc >= 0 and S.alloc_start[alloc] == now:
+        if S.alloc_node[alloc] == node:
+            S.alloc_count[alloc] += count
+            return
+        alloc = S.alloc_older[alloc]
+    alloc = S.count[ALLOCS]
+    S.count[ALLOCS] = alloc + 1
+    begin = now
+    if P.switch[TRANSFERS]:
+        begin = max(now, S.data_ready[task, group])
+    S.alloc_task[alloc] = task
+    S.alloc_node[alloc] = node
+    S.alloc_count[alloc] = count
+    S.alloc_start[alloc] = now
+    S.alloc_exec[alloc] = begin
+    S.alloc_finish[alloc] = begin + truth[task, group]
+    S.alloc_older[alloc] = S.last_alloc[task]
+    S.last_alloc[task] = alloc
+    S.node_running[node] += 1
+    _push_event(S, alloc)
+
+
+@njit(cache=True, nogil=True)
+def _fill(P, S, task, node, limit):
+    """How many instances (at most `limit`) fit on the node together with each other."""
+    if limit == 1:
+        return 1
+    count = limit
+    group = P.node_group[node]
+    for r in range(P.capacity.shape[1]):
+        if P.demand[task, r] > 0:
+            room = np.floor((S.free[node, r] + P.slack[group, r]) / P.demand[task, r])
+            count = min(count, np.int64(min(room, 1e18)))
+    return max(count, 1)
+
+
+@njit(cache=True, nogil=True)
+def has_room(P, S):
+    """Whether the logs can take one more decision, which starts at most one allocation on each node."""
+    return S.count[ALLOCS] + len(P.node_group) <= len(S.alloc_task) and S.count[DECISIONS] < len(S.decision_task)
+
+
+@njit(cache=True, nogil=True)
+def log_decision(S, task):
+    """Append to the decision log; -1 is WAIT."""
+    S.decision_time[S.count[DECISIONS]] = S.clock[NOW]
+    S.decision_task[S.count[DECISIONS]] = task
+    S.count[DECISIONS] += 1
+    if task < 0:
+        S.count[WAITS] += 1
+
+
+@njit(cache=True, nogil=True)
+def start(P, S, truth, task, node, count):
+    """Start a ready task: on `node` alone if `count` > 0, else there first and then wherever it fits.
+
+    Instances are placed one by one with the placement rule until none is left or none fits. The two rules
+    that fill a node (its leftover only shrinks, so it stays first choice) do so in one step.
+    """
+    limit = S.unstarted[task]
+    if P.switch[PER_DECISION] > 0:
+        limit = min(limit, P.switch[PER_DECISION])
+    if np.isnan(S.task_start[task]):
+        S.task_start[task] = S.clock[NOW]
+    left = min(limit, count) if count > 0 else limit
+    begun = left
+    fills = P.switch[PLACEMENT] <= BEST_FIT or count > 0
+    while left > 0 and node >= 0:
+        several = _fill(P, S, task, node, left) if fills else 1
+        _allocate(P, S, truth, task, node, several)
+        left -= several
+        if left > 0:
+            node = -1 if count > 0 else place(P, S, task)
+    begun -= left
+    w = P.workflow_of[task]
+    S.workflow_left[w] -= begun * P.fastest[task]
+    S.workflow_service[w] += begun * P.area[task]
+    S.workflow_turn[w] = S.count[DECISIONS]
+    log_decision(S, task)
+    if S.unstarted[task] == 0:
+        slot = S.ready_slot[task]
+        last = S.count[READY] - 1
+        S.count[READY] = last
+        moved = S.ready[last]
+        S.ready[slot] = moved
+        S.ready_slot[moved] = slot
+
+
+# --------------------------------------------------------------------------- time
+
+
+@njit(cache=True, nogil=True)
+def any_eligible(P, S):
+    """Whether some ready task fits some node now."""
+    for k in range(S.count[READY]):
+        if fits_somewhere(P, S, S.ready[k]):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def eligible(P, S, out):
+    """Write the eligible tasks, ascending, into `out`; returns how many."""
+    count = 0
+    for k in range(S.count[READY]):
+        if fits_somewhere(P, S, S.ready[k]):
+            out[count] = S.ready[k]
+            count += 1
+    out[:count].sort()
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _next_event(P, S):
+    time = np.inf
+    if S.count[EVENTS] > 0:
+        time = S.alloc_finish[S.event[0]]
+    if S.count[ARRIVED] < len(P.arrival):
+        time = min(time, P.arrival[S.count[ARRIVED]])
+    return time
+
+
+@njit(cache=True, nogil=True)
+def _next_tick(P, S):
+    """First tick k x interval that is not past and not the tick last decided at."""
+    k = np.floor(max(S.clock[NOW], S.clock[LAST_TICK], 0.0) / P.setting[INTERVAL])
+    for _ in range(4):
+        tick = k * P.setting[INTERVAL]
+        if tick >= S.clock[NOW] and tick > S.clock[LAST_TICK]:
+            return tick
+        k += 1.0
+    return np.nextafter(max(S.clock[NOW], S.clock[LAST_TICK]), np.inf)
+
+
+@njit(cache=True, nogil=True)
+def _advance_to_tick(P, S):
+    """To the next tick at which something is eligible."""
+    if S.count[EVENTS] > 0 and S.alloc_finish[S.event[0]] <= S.clock[NOW]:
+        _settle(P, S)  # zero-duration work of this very tick: decide again at the same tick
+        if any_eligible(P, S):
+            return DECIDE
+    while S.count[LEFT] > 0:
+        time = _next_event(P, S)
+        if any_eligible(P, S):
+            tick = _next_tick(P, S)
+            if tick < time:
+                S.clock[NOW] = tick
+                S.clock[LAST_TICK] = tick
+                S.count[EPOCH] += 1
+                return DECIDE
+            if tick == time:
+                S.clock[NOW] = tick
+                S.clock[LAST_TICK] = tick
+                _settle(P, S)
+                return DECIDE
+        if time == np.inf:
+            return STUCK
+        S.clock[NOW] = time
+        _settle(P, S)
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def advance(P, S):
+    """Let time pass to the next decision point (event-driven: the next event, eligible tasks or not)."""
+    if S.count[LEFT] == 0:
+        return DONE
+    if P.setting[INTERVAL] > 0:
+        return _advance_to_tick(P, S)
+    time = _next_event(P, S)
+    if time == np.inf:
+        return STUCK
+    S.clock[NOW] = time
+    _settle(P, S)
+    return DONE if S.count[LEFT] == 0 else DECIDE
+
+
+@njit(cache=True, nogil=True)
+def overdue(P, S):
+    """Starvation guard: (task, node) that must start, (-1, -1) if only WAIT is legal, (-2, -1) if nothing is overdue."""
+    any_late = False
+    best = -1
+    for k in range(S.count[READY]):
+        task = S.ready[k]
+        if S.clock[NOW] - S.ready_time[task] > P.setting[MAX_WAIT]:
+            any_late = True
+            if best >= 0:
+                older = S.ready_time[best] - S.ready_time[task]
+                if older < 0 or (older == 0 and P.tie[best] < P.tie[task]):
+                    continue
+            if fits_somewhere(P, S, task):
+                best = task
+    if best >= 0:
+        return best, place(P, S, best)
+    return (-1 if any_late else -2), -1
+
+
+# --------------------------------------------------------------------------- choosing by fixed priority
+
+
+class Buckets(NamedTuple):
+    """Ready tasks by demand class: a heap of tasks for each class and a heap of the classes that may fit.
+
+    A class that fits nowhere is set aside and looked at again only for nodes released since, so blocked
+    tasks cost nothing. ``by_ready`` makes the key minus the ready time (first come, first served).
+    """
+
+    key: FloatArray  # [T] larger first, then Problem.tie
+    class_ptr: IntArray  # [C + 1]
+    heap: IntArray  # [T] task heaps, one segment a class
+    size: IntArray  # [C]
+    order: IntArray  # [C] heap of classes by their first task
+    slot: IntArray  # [C] place in `order`; -1 empty, -2 blocked
+    blocked: IntArray  # [C]
+    count: IntArray  # [3] classes in `order`, classes in `blocked`, by_ready
+
+
+@njit(cache=True, nogil=True)
+def reset_buckets(B):
+    """Forget every task."""
+    B.size[:] = 0
+    B.slot[:] = -1
+    B.count[0] = 0
+    B.count[1] = 0
+
+
+@njit(cache=True, nogil=True)
+def _first(P, B, a, b):
+    """Whether task a runs before task b."""
+    if B.key[a] != B.key[b]:
+        return B.key[a] > B.key[b]
+    return P.tie[a] < P.tie[b]
+
+
+@njit(cache=True, nogil=True)
+def _push_task(P, B, task):
+    klass = P.klass[task]
+    base = B.class_ptr[klass]
+    hole = B.size[klass]
+    B.size[klass] = hole + 1
+    while hole > 0:
+        above = (hole - 1) >> 1
+        other = B.heap[base + above]
+        if _first(P, B, other, task):
+            break
+        B.heap[base + hole] = other
+        hole = above
+    B.heap[base + hole] = task
+
+
+@njit(cache=True, nogil=True)
+def _pop_task(P, B, klass):
+    base = B.class_ptr[klass]
+    size = B.size[klass] - 1
+    B.size[klass] = size
+    last = B.heap[base + size]
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and _first(P, B, B.heap[base + child + 1], B.heap[base + child]):
+            child += 1
+        if _first(P, B, last, B.heap[base + child]):
+            break
+        B.heap[base + hole] = B.heap[base + child]
+        hole = child
+    B.heap[base + hole] = last
+
+
+@njit(cache=True, nogil=True)
+def _class_up(P, B, hole):
+    klass = B.order[hole]
+    head = B.heap[B.class_ptr[klass]]
+    while hole > 0:
+        above = (hole - 1) >> 1
+        other = B.order[above]
+        if _first(P, B, B.heap[B.class_ptr[other]], head):
+            break
+        B.order[hole] = other
+        B.slot[other] = hole
+        hole = above
+    B.order[hole] = klass
+    B.slot[klass] = hole
+
+
+@njit(cache=True, nogil=True)
+def _class_down(P, B, hole):
+    klass = B.order[hole]
+    head = B.heap[B.class_ptr[klass]]
+    size = B.count[0]
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        a = B.order[child]
+        if child + 1 < size:
+            b = B.order[child + 1]
+            if _first(P, B, B.heap[B.class_ptr[b]], B.heap[B.class_ptr[a]]):
+                child += 1
+                a = b
+        if _first(P, B, head, B.heap[B.class_ptr[a]]):
+            break
+        B.order[hole] = a
+        B.slot[a] = hole
+        hole = child
+    B.order[hole] = klass
+    B.slot[klass] = hole
+
+
+@njit(cache=True, nogil=True)
+def _insert_class(P, B, klass):
+    B.order[B.count[0]] = klass
+    B.count[0] += 1
+    _class_up(P, B, B.count[0] - 1)
+
+
+@njit(cache=True, nogil=True)
+def _drop_first_class(P, B, slot):
+    B.slot[B.order[0]] = slot
+    B.count[0] -= 1
+    if B.count[0] > 0:
+        B.order[0] = B.order[B.count[0]]
+        _class_down(P, B, 0)
+
+
+@njit(cache=True, nogil=True)
+def _take_news(P, S, B):
+    """Move fresh tasks into the buckets, and classes that fit a released node out of the blocked list."""
+    for k in range(S.count[FRESH]):
+        task = S.fresh[k]
+        klass = P.klass[task]
+        if B.count[2]:
+            B.key[task] = -S.ready_time[task]
+        _push_task(P, B, task)
+        if B.slot[klass] == -1:
+            _insert_class(P, B, klass)
+        elif B.slot[klass] >= 0 and B.heap[B.class_ptr[klass]] == task:
+            _class_up(P, B, B.slot[klass])
+    S.count[FRESH] = 0
+    for k in range(S.count[FREED]):
+        node = S.freed[k]
+        S.is_freed[node] = 0
+        kept = 0
+        for j in range(B.count[1]):
+            klass = B.blocked[j]
+            if _node_fits(P, S, P.class_task[klass], node):
+                _insert_class(P, B, klass)
+            else:
+                B.blocked[kept] = klass
+                kept += 1
+        B.count[1] = kept
+    S.count[FREED] = 0
+
+
+@njit(cache=True, nogil=True)
+def choose_by_priority(P, S, B):
+    """(task, node): the eligible task of largest key, or (-1, -1) if nothing is eligible."""
+    _take_news(P, S, B)
+    while B.count[0] > 0:
+        klass = B.order[0]
+        task = B.heap[B.class_ptr[klass]]
+        if S.unstarted[task] == 0:
+            _pop_task(P, B, klass)
+            if B.size[klass] == 0:
+                _drop_first_class(P, B, -1)
+            else:
+                _class_down(P, B, 0)
+            continue
+        node = place(P, S, task)
+        if node >= 0:
+            return task, node
+        B.blocked[B.count[1]] = klass
+        B.count[1] += 1
+        _drop_first_class(P, B, -2)
+    return -1, -1
+
+
+@njit(cache=True, nogil=True)
+def run_by_priority(P, S, truth, B, most):
+    """Run to the end (or for `most` decisions) with a fixed priority."""
+    while most > 0:
+        if not has_room(P, S):
+            return GROW
+        task, node = -2, -1
+        if P.setting[MAX_WAIT] < np.inf:
+            task, node = overdue(P, S)
+        if task == -2:
+            task, node = choose_by_priority(P, S, B)
+        if task >= 0:
+            start(P, S, truth, task, node, 0)
+            most -= 1
+            continue
+        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and any_eligible(P, S):
+            log_decision(S, -1)
+        status = advance(P, S)
+        if status != DECIDE:
+            return status
+    return DECIDE
+
+
+# --------------------------------------------------------------------------- choosing by a score that changes
+
+
+@njit(cache=True, nogil=True)
+def _alignment(P, S, task):
+    """Tetris: largest sum over resources of demand x free / capacity^2 over the nodes that fit."""
+    best = -np.inf
+    for node in range(len(P.node_group)):
+        if _node_fits(P, S, task, node):
+            group = P.node_group[node]
+            dot = 0.0
+            for r in range(P.capacity.shape[1]):
+                if P.capacity[group, r] > 0:
+                    dot += (P.demand[task, r] / P.capacity[group, r]) * (S.free[node, r] / P.capacity[group, r])
+            best = max(best, dot)
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _score(P, S, rule, task, mean_alignment, mean_left):
+    now = S.clock[NOW]
+    w = P.workflow_of[task]
+    if rule == HRRN:
+        if P.mean[task] <= 0:
+            return np.inf
+        return (now - S.ready_time[task] + P.mean[task]) / P.mean[task]
+    if rule == SRW:
+        return -S.workflow_left[w]
+    if rule == SRW_CP:
+        return -S.workflow_left[w] + 0.02 * P.bottom[task]
+    if rule == ROUND_ROBIN:
+        return -float(S.workflow_turn[w])
+    if rule == WEIGHTED_FAIR:
+        return -S.workflow_service[w] / P.weight[w]
+    if rule == TETRIS:
+        return _alignment(P, S, task)
+    if rule == TETRIS_SRW:
+        return _alignment(P, S, task) / mean_alignment - S.workflow_left[w] / mean_left
+    level = P.prefix_bottom[S.count[ARRIVED] - 1]
+    key = P.share[task] * (1.0 if rule == CP_DEMAND else 0.5)
+    if level > 0:
+        key += P.bottom[task] / level
+    if rule == CP_DEMAND_WORK:
+        most = P.prefix_below[S.count[ARRIVED] - 1]
+        if most > 0:
+            key += 0.3 * P.below[task] / most
+    return key
+
+
+@njit(cache=True, nogil=True)
+def choose_by_score(P, S, rule):
+    """(task, node): the eligible task of largest score, ties by Problem.tie; (-1, -1) if nothing is eligible."""
+    S.count[FRESH] = 0
+    mean_alignment, mean_left = 1.0, 1.0
+    if rule == TETRIS_SRW:
+        count, alignment, left = 0, 0.0, 0.0
+        for k in range(S.count[READY]):
+            task = S.ready[k]
+            if fits_somewhere(P, S, task):
+                count += 1
+                alignment += _alignment(P, S, task)
+                left += S.workflow_left[P.workflow_of[task]]
+        if count > 0 and alignment > 0:
+            mean_alignment = alignment / count
+        if count > 0 and left > 0:
+            mean_left = left / count
+    best, best_score = -1, -np.inf
+    for k in range(S.count[READY]):
+        task = S.ready[k]
+        if S.class_blocked[P.klass[task]] == S.count[RELEASES]:
+            continue
+        score = _score(P, S, rule, task, mean_alignment, mean_left)
+        if best >= 0 and (score < best_score or (score == best_score and P.tie[task] > P.tie[best])):
+            continue
+        if fits_somewhere(P, S, task):
+            best, best_score = task, score
+    if best < 0:
+        return -1, -1
+    return best, place(P, S, best)
+
+
+@njit(cache=True, nogil=True)
+def run_by_score(P, S, truth, rule, most):
+    """Run to the end (or for `most` decisions) with a score computed at each decision."""
+    while most > 0:
+        if not has_room(P, S):
+            return GROW
+        task, node = -2, -1
+        if P.setting[MAX_WAIT] < np.inf:
+            task, node = overdue(P, S)
+        if task == -2:
+            task, node = choose_by_score(P, S, rule)
+        if task >= 0:
+            start(P, S, truth, task, node, 0)
+            most -= 1
+            continue
+        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and any_eligible(P, S):
+            log_decision(S, -1)
+        status = advance(P, S)
+        if status != DECIDE:
+            return status
+    return DECIDE
+
+
+# --------------------------------------------------------------------------- choosing by virtual bookings
+
+
+class Bookings(NamedTuple):
+    """Scratch of Min-Min, Max-Min and Sufferage: what each node will have free, by estimates and bookings.
+
+    A node's future is a linked list of segments in time order; the last one lasts for ever.
+    """
+
+    seg_time: FloatArray  # [M] s
+    seg_free: FloatArray  # [M, R]
+    seg_next: IntArray  # [M], -1 after the last
+    head: IntArray  # [N]
+    rising: IntArray  # [N] 1 while the free amounts never fall, so that the earliest fit needs no look ahead
+    fit: FloatArray  # [C, N] s, earliest fit on a rising node; NaN = not computed
+    witness: IntArray  # [C] a node the class fits now; -1 not looked for, -2 none
+    running: IntArray  # [A]
+    unit: IntArray  # [T] tasks with instances not booked
+    left: IntArray  # [T] instances not booked
+    best: FloatArray  # [T] s, least completion
+    best_node: IntArray  # [T]
+    second: FloatArray  # [T] s, least completion on another node
+    second_node: IntArray  # [T]
+    due_task: IntArray  # [M] bookings that start now
+    due_node: IntArray  # [M]
+    due_count: IntArray  # [M]
+    count: IntArray  # [4] segments used, bookings due, next due booking, epoch they belong to
+
+
+@njit(cache=True, nogil=True)
+def _segment_fits(P, K, task, group, seg):
+    for r in range(P.capacity.shape[1]):
+        if K.seg_free[seg, r] - P.demand[task, r] < -P.slack[group, r]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _cut(K, node, time):
+    """The segment of the node that begins exactly at `time` (>= now), split off if need be."""
+    seg = K.head[node]
+    while K.seg_next[seg] >= 0 and K.seg_time[K.seg_next[seg]] <= time:
+        seg = K.seg_next[seg]
+    if K.seg_time[seg] == time:
+        return seg
+    new = K.count[0]
+    K.count[0] += 1
+    K.seg_time[new] = time
+    K.seg_free[new, :] = K.seg_free[seg, :]
+    K.seg_next[new] = K.seg_next[seg]
+    K.seg_next[seg] = new
+    return new
+
+
+@njit(cache=True, nogil=True)
+def _build_profiles(P, S, K):
+    now = S.clock[NOW]
+    for node in range(len(P.node_group)):
+        K.head[node] = node
+        K.seg_time[node] = now
+        K.seg_free[node, :] = S.free[node, :]
+        K.seg_next[node] = -1
+        K.rising[node] = 1
+    K.count[0] = len(P.node_group)
+    running = S.count[EVENTS]
+    K.running[:running] = S.event[:running]
+    K.running[:running].sort()  # by allocation number: the heap's order would tell true finish times
+    for k in range(running):
+        alloc = K.running[k]
+        task, node = S.alloc_task[alloc], S.alloc_node[alloc]
+        finish = S.alloc_exec[alloc] + P.estimate[task, P.node_group[node]]
+        if finish <= now:  # overran its estimate: it may end at any moment, but not yet
+            finish = np.nextafter(now, np.inf)
+        seg = _cut(K, node, finish)
+        while seg >= 0:
+            for r in range(P.capacity.shape[1]):
+                K.seg_free[seg, r] += P.demand[task, r] * S.alloc_count[alloc]
+            seg = K.seg_next[seg]
+    K.fit[:, :] = np.nan
+    K.witness[:] = -1
+
+
+@njit(cache=True, nogil=True)
+def _earliest_fit(P, S, K, task, node):
+    """(start, completion) of one instance on the node around running work and bookings; start holds the node."""
+    group = P.node_group[node]
+    klass = P.klass[task]
+    ready = S.clock[NOW]
+    if P.switch[TRANSFERS]:
+        ready = max(ready, S.data_ready[task, group])
+    seconds = P.estimate[task, group]
+    if K.rising[node]:
+        begin = K.fit[klass, node]
+        if np.isnan(begin):
+            seg = K.head[node]
+            while not _segment_fits(P, K, task, group, seg) and K.seg_next[seg] >= 0:
+                seg = K.seg_next[seg]
+            begin = K.seg_time[seg]
+            K.fit[klass, node] = begin
+        return begin, max(begin, ready) + seconds
+    seg = K.head[node]
+    while True:
+        begin = K.seg_time[seg]
+        end = max(begin, ready) + seconds
+        blocked = -1
+        look = seg
+        while look >= 0 and (look == seg or K.seg_time[look] < end):
+            if not _segment_fits(P, K, task, group, look):
+                blocked = look
+                break
+            look = K.seg_next[look]
+        if blocked < 0 or K.seg_next[blocked] < 0:
+            return begin, end
+        seg = K.seg_next[blocked]
+
+
+@njit(cache=True, nogil=True)
+def _find_best(P, S, K, task):
+    """Least and second least completion of a task over the nodes that can ever hold it."""
+    K.best[task], K.second[task] = np.inf, np.inf
+    K.best_node[task], K.second_node[task] = -1, -1
+    for k in range(P.group_order.shape[1]):
+        group = P.group_order[task, k]
+        if group < 0:
+            break
+        for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
+            completion = _earliest_fit(P, S, K, task, node)[1]
+            if completion < K.best[task] or (completion == K.best[task] and node < K.best_node[task]):
+                K.second[task], K.second_node[task] = K.best[task], K.best_node[task]
+                K.best[task], K.best_node[task] = completion, node
+            elif completion < K.second[task]:
+                K.second[task], K.second_node[task] = completion, node
+
+
+@njit(cache=True, nogil=True)
+def _can_start_now(P, K, task):
+    """Whether one instance fits some node's first segment; bookings only shrink it, so "no" is remembered."""
+    klass = P.klass[task]
+    node = K.witness[klass]
+    if node == -2:
+        return False
+    if node >= 0 and _segment_fits(P, K, task, P.node_group[node], K.head[node]):
+        return True
+    for node in range(len(P.node_group)):
+        if _segment_fits(P, K, task, P.node_group[node], K.head[node]):
+            K.witness[klass] = node
+            return True
+    K.witness[klass] = -2
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _book(P, S, K, task, node):
+    """Reserve as many instances as fit from the earliest fit on; returns (start, instances)."""
+    group = P.node_group[node]
+    begin, end = _earliest_fit(P, S, K, task, node)
+    first = _cut(K, node, begin)
+    _cut(K, node, end)
+    several = K.left[task]
+    seg = first
+    while seg >= 0 and (seg == first or K.seg_time[seg] < end):
+        for r in range(P.capacity.shape[1]):
+            if P.demand[task, r] > 0:
+                room = np.floor((K.seg_free[seg, r] + P.slack[group, r]) / P.demand[task, r])
+                several = min(several, np.int64(min(room, 1e18)))
+        seg = K.seg_next[seg]
+    several = max(several, 1)
+    if end > begin:
+        seg = first
+        while seg >= 0 and K.seg_time[seg] < end:
+            for r in range(P.capacity.shape[1]):
+                K.seg_free[seg, r] -= P.demand[task, r] * several
+            seg = K.seg_next[seg]
+    K.left[task] -= several
+    K.rising[node] = 1
+    seg = K.head[node]
+    while K.seg_next[seg] >= 0:
+        later = K.seg_next[seg]
+        for r in range(P.capacity.shape[1]):
+            if K.seg_free[later, r] < K.seg_free[seg, r]:
+                K.rising[node] = 0
+        seg = later
+    K.fit[:, node] = np.nan
+    return begin, several
+
+
+@njit(cache=True, nogil=True)
+def _pick_unit(P, K, rule, units):
+    """Place in `unit` of the task to book next; Problem.tie among equals."""
+    pick, pick_key = -1, -np.inf
+    for k in range(units):
+        task = K.unit[k]
+        if rule == MIN_MIN:
+            key = -K.best[task]
+        elif rule == MAX_MIN:
+            key = K.best[task]
+        else:
+            key = K.second[task] - K.best[task]
+        if pick < 0 or key > pick_key or (key == pick_key and P.tie[task] < P.tie[K.unit[pick]]):
+            pick, pick_key = k, key
+    return pick
+
+
+@njit(cache=True, nogil=True)
+def _book_all(P, S, K, rule):
+    """Book ready tasks until none could start now (later bookings cannot be due); False if the scratch is too small."""
+    _build_profiles(P, S, K)
+    units = S.count[READY]
+    for k in range(units):
+        task = S.ready[k]
+        K.unit[k] = task
+        K.left[task] = S.unstarted[task]
+        _find_best(P, S, K, task)
+    K.count[1], K.count[2], K.count[3] = 0, 0, S.count[EPOCH]
+    while units > 0:
+        startable = False
+        for k in range(units):
+            if _can_start_now(P, K, K.unit[k]):
+                startable = True
+                break
+        if not startable:
+            break
+        if K.count[0] + 2 > len(K.seg_time) or K.count[1] >= len(K.due_task):
+            return False
+        pick = _pick_unit(P, K, rule, units)
+        task = K.unit[pick]
+        node = K.best_node[task]
+        begin, several = _book(P, S, K, task, node)
+        if begin == S.clock[NOW]:
+            due = K.count[1]
+            K.due_task[due], K.due_node[due], K.due_count[due] = task, node, several
+            K.count[1] = due + 1
+        if K.left[task] == 0:
+            units -= 1
+            K.unit[pick] = K.unit[units]
+        for k in range(units):
+            other = K.unit[k]
+            if K.best_node[other] == node or K.second_node[other] == node:
+                _find_best(P, S, K, other)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def choose_by_booking(P, S, K, rule):
+    """(task, node, count) of the next booking due now, (-1, -1, 0) for WAIT, (-3, -1, 0) if the scratch is too small."""
+    S.count[FRESH] = 0
+    if K.count[3] != S.count[EPOCH] and (S.count[EVENTS] > len(K.running) or not _book_all(P, S, K, rule)):
+        K.count[3] = -1
+        return -3, -1, 0
+    while K.count[2] < K.count[1]:
+        due = K.count[2]
+        K.count[2] = due + 1
+        task, node = K.due_task[due], K.due_node[due]
+        if S.unstarted[task] > 0 and _node_fits(P, S, task, node):
+            return task, node, K.due_count[due]
+    return -1, -1, 0
+
+
+@njit(cache=True, nogil=True)
+def run_by_booking(P, S, truth, K, rule, most):
+    """Run to the end (or for `most` decisions) with Min-Min, Max-Min or Sufferage."""
+    while most > 0:
+        if not has_room(P, S):
+            return GROW
+        task, node, several = -2, -1, 0
+        if P.setting[MAX_WAIT] < np.inf:
+            task, node = overdue(P, S)
+        if task == -2:
+            task, node, several = choose_by_booking(P, S, K, rule)
+        if task == -3:
+            return GROW
+        if task >= 0:
+            start(P, S, truth, task, node, several)
+            most -= 1
+            continue
+        if S.count[EVENTS] > 0 and any_eligible(P, S):
+            log_decision(S, -1)
+        status = advance(P, S)
+        if status != DECIDE:
+            return status
+    return DECIDE
+
+
+# --------------------------------------------------------------------------- following a plan
+
+
+class Follow(NamedTuple):
+    """A static schedule: on each node the entries start in the planned order, each as soon as it can."""
+
+    task: IntArray  # [P]
+    left: IntArray  # [P] instances not started
+    start: FloatArray  # [P] planned s
+    queue: IntArray  # [P] entries by node, then planned start
+    head: IntArray  # [N] next place in `queue`
+    last: IntArray  # [N] end of the node's part of `queue`
+    count: IntArray  # [1] workflows planned so far
+
+
+@njit(cache=True, nogil=True)
+def choose_by_plan(P, S, F):
+    """(task, node, count): the entry of earliest planned start that can start now, or (-1, -1, 0)."""
+    S.count[FRESH] = 0
+    best = -1
+    for node in range(len(P.node_group)):
+        while F.head[node] < F.last[node]:
+            entry = F.queue[F.head[node]]
+            if F.left[entry] > 0 and S.unstarted[F.task[entry]] > 0:
+                break
+            F.head[node] += 1
+        if F.head[node] == F.last[node]:
+            continue
+        entry = F.queue[F.head[node]]
+        task = F.task[entry]
+        if np.isnan(S.ready_time[task]) or not _node_fits(P, S, task, node):
+            continue
+        if best < 0 or F.start[entry] < F.start[F.queue[F.head[best]]]:
+            best = node
+    if best < 0:
+        return -1, -1, 0
+    entry = F.queue[F.head[best]]
+    task = F.task[entry]
+    limit = min(F.left[entry], S.unstarted[task])
+    if P.switch[PER_DECISION] > 0:
+        limit = min(limit, P.switch[PER_DECISION])
+    several = _fill(P, S, task, best, limit)
+    F.left[entry] -= several
+    return task, best, several
+
+
+@njit(cache=True, nogil=True)
+def run_by_plan(P, S, truth, F, most):
+    """Run to the end, for `most` decisions, or until workflows arrive that are not planned yet (ARRIVAL)."""
+    while most > 0:
+        if S.count[ARRIVED] > F.count[0]:
+            return ARRIVAL
+        if not has_room(P, S):
+            return GROW
+        task, node, several = -2, -1, 0
+        if P.setting[MAX_WAIT] < np.inf:
+            task, node = overdue(P, S)
+        if task == -2:
+            task, node, several = choose_by_plan(P, S, F)
+        if task >= 0:
+            start(P, S, truth, task, node, several)
+            most -= 1
+            continue
+        if S.count[EVENTS] > 0 and any_eligible(P, S):
+            log_decision(S, -1)
+        status = advance(P, S)
+        if status != DECIDE:
+            return status
+    return DECIDE
+
+
+# --------------------------------------------------------------------------- helpers for Python callers
+
+
+@njit(cache=True, nogil=True)
+def place_in_group(P, S, task, group):
+    """Node of least leftover in one group, or -1: for policies that also name the group."""
+    return _tightest_node(P, S, task, group)[0]
+
+
+@njit(cache=True, nogil=True)
+def node_fits(P, S, task, node):
+    """Whether one instance of the task fits the node now."""
+    return _node_fits(P, S, task, node)

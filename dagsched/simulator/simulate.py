@@ -1,0 +1,48 @@
+"""The front door of the simulator: one replay, one policy, one schedule."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dagsched.replay import Replay
+from dagsched.schedule import Schedule
+from dagsched.simulator.simulator import MANY, Simulator
+
+if TYPE_CHECKING:
+    from dagsched.policies.base import Policy
+
+TIMED_DECISIONS = 2_000
+"""With timings on, this many decisions are taken one by one; the rest of the replay runs compiled."""
+
+
+def simulate(
+    replay: Replay, policy: str | Policy = "critical-path", *, timings: bool = False, policy_seed: int = 0
+) -> Schedule:
+    """Run a policy on a replay to the end.
+
+    Args:
+        replay: what to run.
+        policy: a spec such as ``"heft"`` or ``"sampling:n=1000"``, or a policy object.
+        timings: measure the wall-clock ms of the first decisions (``schedule.timings_ms``).
+        policy_seed: for policies and placements with a random stream of their own; never the replay's seed.
+
+    Raises:
+        PolicyError: for an unknown policy, or one that cannot handle this replay.
+    """
+    if isinstance(policy, str):
+        from dagsched.policies.registry import make_policy
+
+        policy = make_policy(policy)
+    simulator = Simulator(replay, policy_seed=policy_seed)
+    run = policy.begin(simulator)
+    elapsed = []
+    while timings and len(elapsed) < TIMED_DECISIONS and not simulator.done:
+        begin = time.perf_counter()
+        run(1)
+        elapsed.append((time.perf_counter() - begin) * 1e3)
+    if not simulator.done:
+        run(MANY)
+    return simulator.schedule(policy.name, timings_ms=np.array(elapsed))

@@ -1,0 +1,219 @@
+"""Step a replay decision by decision from Python, or let a policy run it to the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dagsched import graph
+from dagsched.errors import PolicyError
+from dagsched.policies.base import ObservedState
+from dagsched.replay import Replay
+from dagsched.schedule import WAIT, Schedule
+from dagsched.simulator import kernel
+from dagsched.simulator.state import build_problem, copy_into, new_state
+from dagsched.workflow import FloatArray, IntArray
+
+MANY = 2**62
+
+
+class Simulator:
+    """One replay in progress.
+
+    A fresh simulator stands before the first arrival: call :meth:`advance` to reach the first decision
+    point, then :meth:`start` tasks or :meth:`wait`, until :attr:`done`.
+
+    Policies get :meth:`observe`; ``problem``, ``state`` and ``truth`` are for compiled code that is held to
+    the leak test.
+    """
+
+    def __init__(self, replay: Replay, *, policy_seed: int = 0) -> None:
+        self.replay = replay
+        self.policy_seed = policy_seed
+        self.problem = build_problem(replay, placement_seed=policy_seed)
+        self.truth = replay.duration
+        waves = np.minimum(replay.instances, 4).sum()
+        self.state = new_state(self.problem, int(waves) + self.problem.node_group.size, int(waves) + 64)
+        self.truncated = 0
+        self._eligible = np.zeros(len(replay), np.int64)
+        self._settled_at = (-1, -1)
+        self._static: dict[int, dict[str, Any]] = {}
+        kernel.reset(self.problem, self.state)
+
+    def reset(self) -> None:
+        """Back before the first arrival."""
+        kernel.reset(self.problem, self.state)
+        self.truncated = 0
+
+    def grow(self) -> None:
+        """Double the room for allocations and decisions."""
+        room = len(self.state.alloc_task), len(self.state.decision_task)
+        self.state = copy_into(self.state, new_state(self.problem, 2 * room[0], 2 * room[1]))
+
+    @property
+    def now(self) -> float:
+        """Seconds."""
+        return float(self.state.clock[kernel.NOW])
+
+    @property
+    def done(self) -> bool:
+        """Whether every task has finished."""
+        return bool(self.state.count[kernel.LEFT] == 0)
+
+    @property
+    def can_wait(self) -> bool:
+        """WAIT is legal iff some work is running."""
+        return bool(self.state.count[kernel.EVENTS] > 0)
+
+    def advance(self) -> bool:
+        """Let time pass to the next moment at which some task is eligible; False if the replay has ended."""
+        while True:
+            status = kernel.advance(self.problem, self.state)
+            if status == kernel.STUCK:
+                raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
+            if status == kernel.DONE:
+                return False
+            if kernel.any_eligible(self.problem, self.state):
+                return True
+
+    def eligible(self) -> IntArray:
+        """Tasks that may start now, ascending flat indices; under the starvation guard only the overdue ones."""
+        if self.replay.options.max_wait < np.inf:
+            task, _ = kernel.overdue(self.problem, self.state)
+            if task >= 0:
+                return np.array([task], np.int64)
+            if task == WAIT:
+                return np.zeros(0, np.int64)
+        count = kernel.eligible(self.problem, self.state, self._eligible)
+        return self._eligible[:count].copy()
+
+    def start(self, task: int, *, node: int = -1, group: int = -1, count: int = 0) -> None:
+        """Start an eligible task.
+
+        Args:
+            task: flat index.
+            node: start on this node alone; by default the placement rule picks.
+            group: start on this node group alone (its tightest node), instance after instance.
+            count: at most this many instances; 0 = all that fit.
+
+        Raises:
+            PolicyError: if the task may not start now, or not there.
+        """
+        if not self._may_start(task):
+            name = self.replay.task_name(task) if 0 <= task < len(self.replay) else ("?", "?")
+            raise PolicyError(f"task {name[1]!r} of workflow {name[0]!r} is not eligible at {self.now:g} s")
+        if not kernel.has_room(self.problem, self.state):
+            self.grow()
+        if group >= 0 and node < 0:
+            node = int(kernel.place_in_group(self.problem, self.state, task, group))
+            count = count or MANY
+        elif node >= 0:
+            count = count or MANY
+            if not kernel.node_fits(self.problem, self.state, task, node):
+                node = -1
+        else:
+            node = int(kernel.place(self.problem, self.state, task))
+        if node < 0:
+            where = f"group {group}" if group >= 0 else "that node"
+            raise PolicyError(f"task {self.replay.task_name(task)[1]!r} does not fit {where} at {self.now:g} s")
+        kernel.start(self.problem, self.state, self.truth, task, node, count)
+
+    def _may_start(self, task: int) -> bool:
+        state = self.state
+        if not 0 <= task < len(self.replay) or np.isnan(state.ready_time[task]) or state.unstarted[task] == 0:
+            return False
+        if not kernel.fits_somewhere(self.problem, state, task) or self.replay.milestone[task]:
+            return False
+        if self.replay.options.max_wait < np.inf:
+            forced, _ = kernel.overdue(self.problem, state)
+            return bool(forced in (-2, task))
+        return True
+
+    def wait(self) -> bool:
+        """Take the WAIT action and advance; False if the replay has ended.
+
+        Raises:
+            PolicyError: if nothing is running.
+        """
+        if not self.can_wait:
+            raise PolicyError(f"WAIT is not allowed at {self.now:g} s: nothing is running")
+        if not kernel.has_room(self.problem, self.state):
+            self.grow()
+        kernel.log_decision(self.state, WAIT)
+        return self.advance()
+
+    def observe(self) -> ObservedState:
+        """What a policy may know now; arrays are read-only and hold arrived workflows only."""
+        state, replay = self.state, self.replay
+        arrived = int(state.count[kernel.ARRIVED])
+        known = int(replay.workflow_ptr[arrived])
+        static = self._observed_constants(arrived, known)
+        with np.errstate(invalid="ignore"):
+            running = replay.instances[:known] - state.unstarted[:known] - self._finished_instances(known)
+        changing = {
+            "eligible": self.eligible(),
+            "unstarted": state.unstarted[:known].copy(),
+            "running": running,
+            "ready_time": state.ready_time[:known].copy(),
+            "started": state.task_start[:known].copy(),
+            "finished": state.task_finish[:known].copy(),
+            "free": state.free.copy(),
+        }
+        for array in changing.values():
+            array.setflags(write=False)
+        return ObservedState(now=self.now, noise=replay.noise.kind, sigma=replay.noise.sigma, **static, **changing)
+
+    def _finished_instances(self, known: int) -> IntArray:
+        state = self.state
+        return np.asarray(self.replay.instances[:known] - state.unfinished[:known])
+
+    def _observed_constants(self, arrived: int, known: int) -> dict[str, Any]:
+        """Arrays that change only when a workflow arrives, copied out so that no base array leads further."""
+        if arrived not in self._static:
+            replay, problem = self.replay, self.problem
+            owner = replay.workflow_of[:known]
+            edges = int(replay.parent_ptr[known])
+            static = {
+                "estimate": replay.estimate[:known].copy(),
+                "fastest": problem.fastest[:known].copy(),
+                "demand": replay.demand[:known].copy(),
+                "instances": replay.instances[:known].copy(),
+                "arrival": replay.arrival[owner],
+                "deadline": replay.deadline[owner],
+                "weight": replay.weight[owner],
+                "workflow": owner.copy(),
+                "upward_rank": graph.upward_rank(replay)[:known].copy(),
+                "bottom_level": problem.bottom[:known].copy(),
+                "parent_ptr": replay.parent_ptr[: known + 1].copy(),
+                "parent_idx": replay.parent_idx[:edges].copy(),
+                "capacity": replay.cluster.capacity[problem.node_group],
+                "node_group": problem.node_group.copy(),
+            }
+            for array in static.values():
+                array.setflags(write=False)
+            self._static = {arrived: static}
+        return self._static[arrived]
+
+    def schedule(self, policy: str, *, timings_ms: FloatArray | None = None) -> Schedule:
+        """The finished replay as a :class:`Schedule`."""
+        if not self.done:
+            raise PolicyError("the replay has not ended yet; there is no schedule to take")
+        state = self.state
+        size = int(state.count[kernel.ALLOCS])
+        decisions = int(state.count[kernel.DECISIONS])
+        return Schedule(
+            replay=self.replay,
+            policy=policy,
+            task=state.alloc_task[:size].copy(),
+            node=state.alloc_node[:size].copy(),
+            count=state.alloc_count[:size].copy(),
+            start=state.alloc_start[:size].copy(),
+            finish=state.alloc_finish[:size].copy(),
+            execution=state.alloc_exec[:size].copy(),
+            ready=state.ready_time.copy(),
+            decision_time=state.decision_time[:decisions].copy(),
+            decision_task=state.decision_task[:decisions].copy(),
+            truncated_decisions=self.truncated,
+            timings_ms=np.zeros(0) if timings_ms is None else timings_ms,
+        )
