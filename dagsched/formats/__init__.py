@@ -10,5 +10,6 @@ from dagsched.formats.known import KnownMakespan, known_makespan
 from dagsched.formats.loading import Scan, Skipped, load, scan
 from dagsched.formats.own_writer import save
 from dagsched.formats.registry import readers
+from dagsched.formats.wfformat_writer import save_wfformat
 
-__all__ = ["KnownMakespan", "Scan", "Skipped", "known_makespan", "load", "readers", "save", "scan"]
+__all__ = ["KnownMakespan", "Scan", "Skipped", "known_makespan", "load", "readers", "save", "save_wfformat", "scan"]
