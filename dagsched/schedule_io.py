@@ -1,0 +1,180 @@
+"""Saves schedules: lossless JSON (read back given the replay), CSV, WfFormat and Chrome trace events."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dagsched.errors import ConfigError, FormatError
+from dagsched.files import write_atomic
+from dagsched.replay import Replay
+from dagsched.schedule import WAIT, Schedule
+from dagsched.schedule_export import trace_events, wfformat
+
+FORMAT, VERSION = "dagsched-schedule", 1
+FORMATS = ("json", "csv", "wfformat", "trace")
+"""What :func:`save_schedule` writes; by suffix ``.json``, ``.csv``, ``.wfformat.json`` and ``.trace.json``."""
+
+CSV_COLUMNS = ("workflow", "task", "node", "count", "ready", "start", "execution", "finish")
+
+
+def save_schedule(schedule: Schedule, path: str | Path, *, format: str | None = None) -> None:  # noqa: A002
+    """Write a schedule; the file appears only when complete.
+
+    Args:
+        schedule: what to write.
+        path: the output file.
+        format: one of :data:`FORMATS`; by default the suffix decides.
+
+    Raises:
+        ConfigError: for an unknown format or suffix, or a path that cannot be written.
+    """
+    path = Path(path)
+    chosen = format or _format_of(path)
+    if chosen not in _WRITERS:
+        raise ConfigError(f"{path}: unknown schedule format {chosen!r}, expected one of {', '.join(FORMATS)}")
+    write_atomic(path, _WRITERS[chosen](schedule))
+
+
+def load_schedule(path: str | Path, replay: Replay) -> Schedule:
+    """Read a JSON schedule back, for the same replay it was made on.
+
+    The schedule is not validated; :func:`dagsched.validate` does that.
+
+    Raises:
+        FormatError: if the file cannot be read, is no schedule, or belongs to another replay.
+    """
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise FormatError(f"{path}: cannot read the schedule: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise FormatError(f"{path}: not a schedule: key 'format' must be {FORMAT!r}")
+    if data.get("version") != VERSION:
+        raise FormatError(f"{path}: version is {data.get('version')!r}, expected {VERSION}; use a matching dagsched")
+    if data.get("replay_digest") != replay.digest:
+        raise FormatError(
+            f"{path}: made on replay {str(data.get('replay_digest'))[:12]}, not on this one ({replay.digest[:12]}); "
+            f"give the same workload, cluster, seed and options"
+        )
+    try:
+        return _from_json(data, replay)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise FormatError(f"{path}: damaged schedule: {type(error).__name__} {error}") from None
+
+
+def schedule_json(schedule: Schedule) -> str:
+    """The JSON text: one allocation or decision a line, numbers in the shortest form that reads back the same."""
+    replay = schedule.replay
+    nodes = replay.cluster.node_names
+    names = [replay.task_name(task) for task in range(len(replay))]
+    columns = (schedule.task, schedule.node, schedule.count, schedule.start, schedule.execution, schedule.finish)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    parts: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "replay_digest": replay.digest,
+        "workload": replay.workload.name,
+        "cluster": replay.cluster.name,
+        "policy": schedule.policy,
+        "makespan": schedule.makespan,
+        "truncated_decisions": schedule.truncated_decisions,
+    }
+    lists = {
+        "allocation_columns": ["workflow", "task", "node", "count", "start", "execution", "finish"],
+        "allocations": [[*names[t], nodes[n], c, s, e, f] for t, n, c, s, e, f in rows],
+        "ready_columns": ["workflow", "task", "ready"],
+        "ready": [[*name, moment] for name, moment in zip(names, schedule.ready.tolist(), strict=True)],
+        "decision_columns": ["time", "workflow", "task"],
+        "decisions": [
+            [moment, *(names[task] if task != WAIT else (None, None))]
+            for moment, task in zip(schedule.decision_time.tolist(), schedule.decision_task.tolist(), strict=True)
+        ],
+        "timings_ms": schedule.timings_ms.tolist(),
+    }
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in parts.items()]
+    for key, entries in lists.items():
+        inner = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
+        flat = not entries or not isinstance(entries[0], list)
+        lines.append(f" {json.dumps(key)}: {json.dumps(entries) if flat else f'[{chr(10)}{inner}{chr(10)} ]'}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def schedule_csv(schedule: Schedule) -> str:
+    """One allocation a row, times in seconds; milestones (which run nowhere) follow with an empty node."""
+    replay = schedule.replay
+    nodes = replay.cluster.node_names
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    columns = (schedule.task, schedule.node, schedule.count, schedule.start, schedule.execution, schedule.finish)
+    for task, node, count, start, execution, finish in zip(*(c.tolist() for c in columns), strict=True):
+        ready = float(schedule.ready[task])
+        writer.writerow([*replay.task_name(task), nodes[node], count, ready, start, execution, finish])
+    for task in np.flatnonzero(replay.milestone).tolist():
+        writer.writerow([*replay.task_name(task), "", "", *[float(schedule.ready[task])] * 4])
+    return text.getvalue()
+
+
+def _from_json(data: Mapping[str, Any], replay: Replay) -> Schedule:
+    task_of = {replay.task_name(task): task for task in range(len(replay))}
+    node_of = {name: node for node, name in enumerate(replay.cluster.node_names)}
+    rows = data["allocations"]
+    floats = np.array([row[4:7] for row in rows], np.float64).reshape(len(rows), 3)
+    decisions = data["decisions"]
+    if len(data["ready"]) != len(replay):
+        raise ValueError(f"ready times of {len(data['ready'])} tasks, expected {len(replay)}")
+    ready = np.full(len(replay), np.nan)
+    for workflow, task_id, moment in data["ready"]:
+        ready[task_of[workflow, task_id]] = moment
+    return Schedule(
+        replay=replay,
+        policy=str(data["policy"]),
+        task=np.array([task_of[row[0], row[1]] for row in rows], np.int64),
+        node=np.array([node_of[row[2]] for row in rows], np.int64),
+        count=np.array([row[3] for row in rows], np.int64),
+        start=floats[:, 0].copy(),
+        execution=floats[:, 1].copy(),
+        finish=floats[:, 2].copy(),
+        ready=ready,
+        decision_time=np.array([row[0] for row in decisions], np.float64),
+        decision_task=np.array([WAIT if row[2] is None else task_of[row[1], row[2]] for row in decisions], np.int64),
+        truncated_decisions=int(data["truncated_decisions"]),
+        timings_ms=np.array(data["timings_ms"], np.float64),
+    )
+
+
+def _format_of(path: Path) -> str:
+    name = path.name.lower()
+    for ending, chosen in (
+        (".wfformat.json", "wfformat"),
+        (".trace.json", "trace"),
+        (".json", "json"),
+        (".csv", "csv"),
+    ):
+        if name.endswith(ending):
+            return chosen
+    raise ConfigError(
+        f"{path}: cannot tell the schedule format from the name; end it in .json, .csv, .wfformat.json or .trace.json"
+    )
+
+
+def _as_json(build: Callable[[Schedule], Any]) -> Callable[[Schedule], str]:
+    return lambda schedule: json.dumps(build(schedule), indent=1) + "\n"
+
+
+_WRITERS: Mapping[str, Callable[[Schedule], str]] = {
+    "json": schedule_json,
+    "csv": schedule_csv,
+    "wfformat": _as_json(wfformat),
+    "trace": _as_json(trace_events),
+}
