@@ -13,13 +13,16 @@ from typing import Annotated, Any
 import typer
 
 from dagsched.cli import compare, generate, inspect, policies, report, schedule, warmup
-from dagsched.cli.console import Interrupted, complain
+from dagsched.cli.console import Interrupted, complain, examples
 
 app = typer.Typer(
     name="dagsched",
     help="Which ready task of a workflow graph should run next? Simulate and compare schedulers on real workflows.",
-    epilog="First steps: dagsched policies; dagsched inspect workloads/wfcommons; "
-    "dagsched compare workloads/wfcommons --out runs/first",
+    epilog=examples(
+        "dagsched policies",
+        "dagsched inspect workloads/wfcommons",
+        "dagsched compare workloads/wfcommons --out runs/first",
+    ),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

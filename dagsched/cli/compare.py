@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagsched.cli import options
+from dagsched.cli.console import examples
 
 if TYPE_CHECKING:
     from dagsched.evaluate.results import Comparison
     from dagsched.workload import Workload
 
-EXAMPLES = (
-    "Examples: dagsched compare workloads/wfcommons --out runs/first | "
-    "dagsched compare j30/ --policies lft,mts,sampling:n=1000:fbi=1 | "
-    "dagsched compare workloads/wfcommons --arrivals poisson:0.8 --deadlines tight --objective slo --replays 20 | "
-    "dagsched compare workloads/wfcommons --noise 0.3 --replays 10 --policies heft,srw,my_rule.py:score"
+EXAMPLES = examples(
+    "dagsched compare workloads/wfcommons --out runs/first",
+    "dagsched compare psplib/j30 --policies lft,mts,sampling:n=1000:fbi=1",
+    "dagsched compare workloads/wfcommons --arrivals poisson:0.8 --deadlines tight --objective slo --replays 20",
+    "dagsched compare workloads/wfcommons --noise 0.3 --replays 10 --policies heft,srw,my_rule.py:score",
 )
 
 

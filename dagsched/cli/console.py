@@ -15,6 +15,11 @@ class Interrupted(Exception):  # noqa: N818 - it is not an error of the program
     """Ctrl-C, with a line that says how to go on."""
 
 
+def examples(*commands: str) -> str:
+    """The epilog of a command's help: one example a line."""
+    return "\n\n".join(["[bold]Examples[/]", *(f"$ {command}" for command in commands)])
+
+
 def output() -> Console:
     """The console for results."""
     from rich.console import Console
@@ -44,7 +49,14 @@ def complain(text: str, *, code: int = 2) -> int:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar with the time left on stderr; yields ``update(done, total)``."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagsched.cli import options
+from dagsched.cli.console import examples
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from dagsched.replay import Replay
     from dagsched.workload import Rejects, Workload
 
-EXAMPLES = (
-    "Examples: dagsched inspect workloads/wfcommons | dagsched inspect NAME.json --draw dag.svg | "
-    "dagsched inspect batch_task.csv --strict"
+EXAMPLES = examples(
+    "dagsched inspect workloads/wfcommons",
+    "dagsched inspect NAME.json --draw dag.svg",
+    "dagsched inspect batch_task.csv --strict",
 )
 _SHOWN_WIDTHS = 24
 

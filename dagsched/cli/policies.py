@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-EXAMPLES = (
-    "Examples: dagsched policies. A policy is named by a spec name:key=value:..., such as sampling:n=1000:fbi=1; "
-    "your own rule by path/to/file.py:function."
+from dagsched.cli.console import examples
+
+EXAMPLES = examples(
+    "dagsched policies",
 )
 
 
 def policies() -> None:
     """List every policy with its kind, a one-line description and its options."""
+    from rich.markup import escape
     from rich.table import Table
 
     from dagsched.cli.console import output
@@ -20,8 +22,8 @@ def policies() -> None:
     table.add_column("kind", no_wrap=True)
     table.add_column("what it does")
     for info in list_policies():
-        options = f" Options: {', '.join(info.options)}." if info.options else ""
-        table.add_row(info.name, info.kind, f"{info.description}{options}")
+        options = [f"\n  {key}={meaning}" for key, meaning in info.options.items()]
+        table.add_row(info.name, info.kind, escape("".join([info.description, *options])))
     console = output()
     console.print(table)
     console.print("Your own rule: path/to/file.py:function, a function that scores the eligible tasks (see README).")

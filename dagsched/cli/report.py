@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
-EXAMPLES = "Example: dagsched report runs/demo"
+from dagsched.cli.console import examples
+
+EXAMPLES = examples(
+    "dagsched report runs/demo",
+)
 
 
 def report(

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagsched.cli import options
+from dagsched.cli.console import examples
 
 if TYPE_CHECKING:
     from dagsched.evaluate.metrics import Metrics
     from dagsched.schedule import Schedule
     from dagsched.workload import Workload
 
-EXAMPLES = (
-    "Examples: dagsched schedule workloads/wfcommons/NAME.json --policy heft --gantt gantt.png | "
-    "dagsched schedule j301_1.sm --policy lft --out schedule.csv | "
-    "dagsched schedule NAME.json --out trace.trace.json (open it at https://ui.perfetto.dev)"
+EXAMPLES = examples(
+    "dagsched schedule NAME.json --policy heft --gantt gantt.png",
+    "dagsched schedule j301_1.sm --policy lft --out schedule.csv",
+    "dagsched schedule NAME.json --out run.trace.json   (open it at https://ui.perfetto.dev)",
 )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-EXAMPLES = "Example: dagsched warmup. Worth doing after an installation, before timing anything."
+from dagsched.cli.console import examples
+
+EXAMPLES = examples(
+    "dagsched warmup",
+)
 
 
 def warmup() -> None:

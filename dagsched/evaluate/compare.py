@@ -24,6 +24,7 @@ from dagsched.evaluate.config import (
     parse_deadlines,
     read_cluster,
 )
+from dagsched.evaluate.drawing import drawn_workload
 from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
 from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, run_jobs, split
@@ -34,9 +35,6 @@ from dagsched.workload import Workload
 __all__ = ["Comparison", "compare_baselines", "run_comparison"]
 
 Input = str | os.PathLike[str] | Workload
-
-_GANTT_TASKS = 120
-"""The report draws the schedules of the workload whose number of tasks is nearest to this."""
 
 
 def compare_baselines(
@@ -79,8 +77,12 @@ def compare_baselines(
         deadlines: ``tight`` or a factor of the critical path.
         known: table of published makespans for ``gap_known``; else those beside an instance.
         objective: decides what "best" means: ``makespan``, ``flow_time`` or ``slo``.
-        placement, decision_interval, max_wait: as in :class:`dagsched.SimulationOptions`, seconds.
-        format, strict, processors: as in :func:`dagsched.load`.
+        placement: rule that picks the node.
+        decision_interval: seconds between decision ticks; 0 = decide at every event.
+        max_wait: seconds after which a ready task must be picked first.
+        format: of the files, if it is not to be recognised.
+        strict: an unusable record of a trace is an error.
+        processors: machine count for STG files.
         limit: only the first so many workloads.
         jobs: processes; the result does not depend on it. A script that asks for more than one needs the usual
             ``if __name__ == "__main__":``.
@@ -172,6 +174,9 @@ def run_comparison(
 def _plan(workloads: Sequence[Workload], config: CompareConfig) -> _Plan:
     """Build replay 0 of every workload once, so that a misfit shows before the long run."""
     prepared = tuple(prepare(workloads, config))
+    due = config.deadlines is not None or any(w.deadline is not None for p in prepared for w in p.workflows)
+    if config.objective == "slo" and not due:
+        raise ConfigError("objective slo: no workflow has a deadline; give some with --deadlines tight|FACTOR")
     for workload in prepared:
         build_replay(workload, config, 0)
     keys = tuple(_workload_key(workload, config) for workload in prepared)
@@ -210,7 +215,8 @@ def _check_folder(folder: Path) -> None:
 
 def _compile(tell: Callable[[str], None]) -> None:
     """Compile before the clock starts, and before several processes would each do it."""
-    from dagsched.simulator import is_compiled, warmup
+    from dagsched.evaluate.compiling import is_compiled
+    from dagsched.simulator import warmup
 
     if not is_compiled():
         tell("compiling the simulator: this happens once and takes about a minute")
@@ -226,13 +232,12 @@ def _run(
     progress: Progress | None,
 ) -> dict[tuple[int, int, str], Outcome]:
     """Every outcome by (workload, replay, policy), from the log where it is there already."""
-    gantt = min(range(len(plan.workloads)), key=lambda i: abs(plan.workloads[i].task_count - _GANTT_TASKS))
     setting = Setting(
         workloads=plan.workloads,
         config=config,
         schedules=folder / "schedules" if folder is not None and config.save_schedules else None,
         keep=None if log is None else log.folder,
-        keep_workload=gantt,
+        keep_workload=drawn_workload(plan.workloads),
     )
     outcomes: dict[tuple[int, int, str], Outcome] = {}
     left = []

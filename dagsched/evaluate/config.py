@@ -87,6 +87,7 @@ class CompareConfig:
 
     @property
     def replay_count(self) -> int:
+        """Replays of each workload: 1 where nothing is random."""
         return self.replays if self.is_random else 1
 
     @property

@@ -138,6 +138,8 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outc
         schedule = simulate(replay, made, timings=True, policy_seed=seed)
         seconds = time.perf_counter() - began
     except PolicyError as error:
+        if ".py:" in policy:  # a user's own rule never refuses a replay, it fails
+            raise PolicyCrashError(f"{what}: {error}") from None
         return Outcome(job.workload, job.replay, policy, {}, {}, str(error))
     except DagschedError as error:
         raise PolicyCrashError(f"{what}: {error}") from None

@@ -62,7 +62,9 @@ def to_saga(workload: Workload, cluster: Cluster):  # type: ignore[no-untyped-de
     ids = workflow.task_ids
     names = [group.name for group in cluster.groups]
     links = [
-        (names[i], names[j], float(cluster.bandwidth[i, j])) for i in range(len(names)) for j in range(i + 1, len(names))
+        (names[i], names[j], float(cluster.bandwidth[i, j]))
+        for i in range(len(names))
+        for j in range(i + 1, len(names))
     ]
     network = Network.create(zip(names, cluster.speed.tolist(), strict=True), links)
     children = np.repeat(np.arange(len(workflow)), np.diff(workflow.parent_ptr))

@@ -1,0 +1,107 @@
+"""What ``dagsched compare`` prints: head tables, verdict, rejects, refusals, clusters and files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dagsched.cli.inspect import describe_cluster, print_rejects
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dagsched.evaluate.results import Comparison
+    from dagsched.evaluate.table import ResultTable
+    from dagsched.workload import Workload
+
+_MAX_RESOURCES = 2
+
+
+def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path | None, console: Console) -> None:
+    """Everything a person wants to know at once."""
+    from rich.columns import Columns
+    from rich.text import Text
+
+    table = comparison.table
+    tables = [head for metric in head_metrics(table) if (head := _head(table, metric)) is not None]
+    console.print(Columns(tables, padding=(1, 4)))
+    console.print()
+    console.print(Text(comparison.verdict, style="bold"))
+    _print_scope(comparison, console)
+    _print_refusals(comparison, console)
+    print_rejects(console, [reject for workload in loaded for reject in workload.rejects])
+    if out is not None:
+        files = "report.html, results.csv, timings.csv, summary.json"
+        more = " and schedules/" if comparison.config.save_schedules else ""
+        console.print(f"Written to {out}: {files}{more}", markup=False, soft_wrap=True)
+
+
+def head_metrics(table: ResultTable) -> tuple[str, ...]:
+    """Completion time, SLO violation rate, utilisation (of cpu, else of the first resources), mean wait."""
+    used = table.utilisation
+    shown = ("utilisation_cpu",) if "utilisation_cpu" in used else used[:_MAX_RESOURCES]
+    return tuple(m for m in ("makespan", "slo_violation_rate", *shown, "mean_wait") if table.has(m))
+
+
+def _head(table: ResultTable, metric: str) -> Table | None:
+    from rich.table import Table
+
+    from dagsched.evaluate.columns import display, metric_label
+    from dagsched.evaluate.effects import amount_text, effects
+
+    standings = effects(table, metric)
+    if not standings:
+        return None
+    label = metric_label(metric)
+    grid = Table(title=f"{label[0].upper()}{label[1:]}", title_justify="left", title_style="bold", box=None)
+    grid.pad_edge = False
+    grid.add_column("policy", no_wrap=True)
+    grid.add_column("mean", justify="right", no_wrap=True)
+    grid.add_column(f"against {standings[0].reference} [95% interval]", no_wrap=True)
+    for standing in standings:
+        interval = standing.interval
+        best = standing.policy == standing.reference
+        effect = "best" if best else ""
+        if interval is not None:
+            low, high = interval.low, interval.high
+            effect = amount_text(interval.mean, metric, relative=standing.relative)
+            if low is not None and high is not None:
+                ends = (amount_text(end, metric, relative=standing.relative) for end in (low, high))
+                effect += f" [{', '.join(ends)}]".replace(" points", "").replace("[", "\\[")
+        grid.add_row(
+            f"{'* ' if best else '  '}{standing.policy}".replace("[", "\\["),
+            display(metric, standing.mean),
+            effect,
+            style="bold green" if best else None,
+        )
+    return grid
+
+
+def _print_scope(comparison: Comparison, console: Console) -> None:
+    """How much was run, where, and whether it was checked."""
+    from dagsched.evaluate.scenario import cluster_of
+
+    config = comparison.config
+    replays = len(comparison.workloads) * config.replay_count
+    checked = "every schedule passed the validator" if config.validate else "schedules were not validated"
+    console.print(
+        f"{len(comparison.workloads):,} workloads, {replays:,} replays, {len(config.policies)} policies; {checked}.",
+        markup=False,
+    )
+    if config.replays > 1 and not config.is_random:
+        console.print("Nothing is random here, so each workload was replayed once.")
+    used = Counter(describe_cluster(cluster_of(workload, config)) for workload in comparison.workloads)
+    names = list(used)
+    for text in names[:3]:
+        console.print(f"Cluster {text}, for {used[text]:,} of {len(comparison.workloads):,} workloads.", markup=False)
+    if len(names) > 3:
+        console.print(f"{len(names) - 3:,} more clusters; summary.json lists them.")
+
+
+def _print_refusals(comparison: Comparison, console: Console) -> None:
+    """Policies that do not apply to some replays, with the reason."""
+    counts = Counter((refusal.policy, refusal.reason) for refusal in comparison.refusals)
+    for (policy, reason), count in counts.items():
+        console.print(f"Skipped: {policy} on {count:,} replays: {reason}", markup=False)

@@ -1,0 +1,257 @@
+"""The result of a comparison, its files, and reading them back.
+
+``results.csv`` is byte-reproducible; whatever is measured with a clock goes to ``timings.csv``. All files
+appear together, each only when complete.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from dagsched.errors import ConfigError
+from dagsched.evaluate.columns import UTILISATION, csv_cell, result_columns, timing_columns
+from dagsched.evaluate.config import CompareConfig, code_digest
+from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, verdict
+from dagsched.evaluate.scenario import cluster_of
+from dagsched.evaluate.table import ResultTable, Row
+from dagsched.files import write_atomic
+from dagsched.workload import Workload
+
+SUMMARY_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A policy that does not apply to a replay (sampling under noise, say): no row, counted and shown."""
+
+    policy: str
+    workload: str
+    replay: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Every policy on the same replays.
+
+    Attributes:
+        config: what was computed.
+        workloads: as replayed (merged into one under ``--arrivals``).
+        rows: one per workload, replay and policy: the cells of ``results.csv`` by column.
+        timings: likewise for ``timings.csv``.
+        refusals: replays that a policy refused.
+    """
+
+    config: CompareConfig
+    workloads: tuple[Workload, ...]
+    rows: tuple[Row, ...]
+    timings: tuple[Row, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def table(self) -> ResultTable:
+        """The rows as arrays: ``comparison.table.values("makespan")`` is ``[replays, policies]``."""
+        return ResultTable.from_rows(self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """One plain sentence: who wins by the objective, by how much, and how sure that is."""
+        return verdict(self.table, self.config.objective)
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """Policies, best first by the objective."""
+        return tuple(effect.policy for effect in effects(self.table, OBJECTIVE_METRIC[self.config.objective]))
+
+    def mean(self, metric: str) -> dict[str, float]:
+        """Mean of a metric by policy: over workloads, of the mean over replays."""
+        return {effect.policy: effect.mean for effect in effects(self.table, metric)}
+
+    def write(self, folder: str | Path) -> None:
+        """Write results.csv, timings.csv, summary.json and report.html."""
+        write_results(self, Path(folder))
+
+
+def results_csv(comparison: Comparison) -> str:
+    """The text of ``results.csv``."""
+    present = {name for row in comparison.rows for name in row}
+    resources = [
+        resource
+        for workload in comparison.workloads
+        for resource in cluster_of(workload, comparison.config).resources
+        if f"{UTILISATION}{resource}" in present
+    ]
+    return _csv(result_columns(tuple(dict.fromkeys(resources))), comparison.rows)
+
+
+def timings_csv(comparison: Comparison) -> str:
+    """The text of ``timings.csv``: milliseconds a decision, and seconds of the whole run."""
+    return _csv((*timing_columns(), "seconds"), comparison.timings)
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([[csv_cell(row.get(column)) for column in columns] for row in rows])
+    return buffer.getvalue()
+
+
+def summary(comparison: Comparison, command: str) -> dict[str, Any]:
+    """What ``summary.json`` holds: verdict, settings, inputs, means with intervals, provenance."""
+    config, table = comparison.config, comparison.table
+    metrics = [metric for metric in table.metrics if table.has(metric)]
+    return {
+        "summary_version": SUMMARY_VERSION,
+        "objective": config.objective,
+        "verdict": comparison.verdict,
+        "ranking": list(comparison.ranking),
+        "policies": {policy: _policy_summary(table, policy, metrics) for policy in table.policies},
+        "refusals": [asdict(refusal) for refusal in comparison.refusals],
+        "provenance": provenance(comparison, command),
+    }
+
+
+def _policy_summary(table: ResultTable, policy: str, metrics: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for metric in metrics:
+        effect = next(e for e in effects(table, metric) if e.policy == policy)
+        entry: dict[str, Any] = {"mean": effect.mean, "replays": effect.cells, "against": effect.reference}
+        if effect.interval is not None:
+            entry["effect"] = "log ratio" if effect.relative else "difference"
+            entry |= {"value": effect.interval.mean, "low": effect.interval.low, "high": effect.interval.high}
+            entry["p_value"] = effect.p_value
+        found[metric] = entry
+    return found
+
+
+def provenance(comparison: Comparison, command: str) -> dict[str, Any]:
+    """Digests, versions and the command: what one needs to get the same numbers again."""
+    config = comparison.config
+    clusters = Counter(cluster_of(workload, config).name for workload in comparison.workloads)
+    described = {cluster_of(workload, config).name: cluster_of(workload, config) for workload in comparison.workloads}
+    return {
+        "command": command,
+        "dagsched": metadata.version("dagsched"),
+        "code_digest": code_digest(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": {name: metadata.version(name) for name in ("numpy", "numba", "scipy")},
+        "config_digest": config.digest,
+        "seed": config.seed,
+        "replays": config.replay_count,
+        "noise": config.noise,
+        "arrivals": None if config.load is None else f"poisson:{config.load:g}",
+        "deadlines": config.deadlines,
+        "options": {key: str(value) for key, value in asdict(config.options).items()},
+        "validated": config.validate,
+        "clusters": [
+            {"name": name, "workloads": count, "description": described[name].to_dict() | {}}
+            for name, count in clusters.items()
+        ],
+        "workloads": [
+            {
+                "name": workload.name,
+                "source": workload.source,
+                "digest": workload.digest,
+                "workflows": len(workload.workflows),
+                "tasks": workload.task_count,
+                "rejects": [asdict(reject) for reject in workload.rejects],
+            }
+            for workload in comparison.workloads
+        ],
+    }
+
+
+def command_line() -> str:
+    """The command that is running, as one would type it."""
+    import shlex
+
+    program = Path(sys.argv[0]).name
+    if program == "__main__.py":
+        return shlex.join(["dagsched", *sys.argv[1:]])
+    return shlex.join([program, *sys.argv[1:]]) if program == "dagsched" else "dagsched.compare_baselines(...)"
+
+
+def json_text(value: object) -> str:
+    """Strict JSON: numbers that JSON does not have become null."""
+    return json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def write_results(comparison: Comparison, folder: Path, *, schedules: Path | None = None) -> None:
+    """Write all files of a comparison; ``schedules`` is where the runner kept those the report may draw.
+
+    Raises:
+        ConfigError: naming the file that cannot be written.
+    """
+    from dagsched.evaluate.drawing import gantt_schedules
+
+    about = summary(comparison, command_line())
+    drawn = gantt_schedules(comparison, schedules)
+    report = render(comparison.rows, about, drawn)
+    write_atomic(folder / "timings.csv", timings_csv(comparison))
+    write_atomic(folder / "report.html", report)
+    write_atomic(folder / "summary.json", json_text(about))
+    write_atomic(folder / "results.csv", results_csv(comparison))
+
+
+def render(rows: Sequence[Row], about: Mapping[str, Any], drawn: Sequence[Any]) -> str:
+    """The HTML report."""
+    from dagsched.evaluate.report import render_report
+
+    return render_report(rows, drawn, about["provenance"], about["objective"])
+
+
+def read_rows(folder: Path) -> tuple[list[Row], dict[str, Any]]:
+    """Rows and summary of a finished comparison.
+
+    Raises:
+        ConfigError: if the folder holds none.
+    """
+    try:
+        text = (folder / "results.csv").read_text(encoding="utf-8")
+        about = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename}: cannot be read: {error.strerror}; expected a folder that dagsched compare --out wrote"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{folder}/summary.json: not valid JSON: {error}; run the comparison again") from None
+    if not isinstance(about, dict) or "objective" not in about or "provenance" not in about:
+        raise ConfigError(f"{folder}/summary.json: objective or provenance is missing; run the comparison again")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    if not rows:
+        raise ConfigError(f"{folder}/results.csv: holds no rows; run the comparison again")
+    return list(rows), about
+
+
+def render_again(folder: Path) -> Path:
+    """Render report.html from results.csv and summary.json; the Gantt charts of the first report are kept.
+
+    Raises:
+        ConfigError: if the folder holds no comparison or the report cannot be written.
+    """
+    rows, about = read_rows(folder)
+    path = folder / "report.html"
+    write_atomic(path, render(rows, about, ()))
+    return path
