@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -76,6 +77,7 @@ def best_policy(table: ResultTable, metric: str) -> str | None:
     return table.policies[int(contenders[np.argmax(near)])]
 
 
+@lru_cache(maxsize=256)
 def effects(table: ResultTable, metric: str, reference: str | None = None, *, seed: int = 0) -> tuple[Effect, ...]:
     """Every policy against ``reference`` (by default the best one), the best mean first; empty without values."""
     values = table.values(metric)

@@ -10,8 +10,9 @@ reinforcement learning at the edge of the statistical precipice", NeurIPS 2021 (
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ from dagsched.workflow import FloatArray, IntArray
 TIE_TOLERANCE = 1e-9
 """Two values tie if they differ by at most this share of the larger one."""
 
-_DRAWS_AT_ONCE = 1 << 22
+_DRAWS_AT_ONCE = 1 << 20
+_WEIGHTS_KEPT = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,35 +69,44 @@ def paired_bootstrap(
     """
     if not len(effect):
         raise ValueError("no paired effects")
-    names, inverse, sizes = np.unique(workload, return_inverse=True, return_counts=True)
-    ordered = effect[np.argsort(inverse, kind="stable")]
-    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    mean = float((np.add.reduceat(ordered, first) / sizes).mean())
-    units = len(names) if len(names) > 1 else int(sizes[0])
+    sizes = np.unique(workload, return_counts=True)[1]
+    mean = float(workload_means(effect, workload).mean())
+    units = len(sizes) if len(sizes) > 1 else int(sizes[0])
     if units == 1:
         return Interval(mean, None, None, "none", 1)
-    rng = np.random.default_rng(seed)
-    step = max(1, _DRAWS_AT_ONCE // (len(names) * int(sizes.max())))
-    means = [
-        _resampled_means(ordered, first, sizes, min(step, resamples - done), rng) for done in range(0, resamples, step)
-    ]
+    cells = np.ascontiguousarray(workload, np.int64).tobytes()
+    if resamples * len(effect) <= _WEIGHTS_KEPT:
+        means = _kept_weights(cells, seed, resamples) @ effect
+    else:
+        means = np.concatenate([weights @ effect for weights in _weights(cells, seed, resamples)])
     tail = _expanded_tail((1 - confidence) / 2, units)
-    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
-    return Interval(mean, float(low), float(high), "workloads" if len(names) > 1 else "replays", units)
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Interval(mean, float(low), float(high), "workloads" if len(sizes) > 1 else "replays", units)
 
 
-def _resampled_means(
-    ordered: FloatArray, first: IntArray, sizes: IntArray, count: int, rng: np.random.Generator
-) -> FloatArray:
-    """``[count]`` means of hierarchical resamples."""
+@lru_cache(maxsize=4)
+def _kept_weights(cells: bytes, seed: int, resamples: int) -> FloatArray:
+    return np.concatenate(list(_weights(cells, seed, resamples)))
+
+
+def _weights(cells: bytes, seed: int, resamples: int) -> Iterator[FloatArray]:
+    """``[b, C]`` blocks of the weight of each replay in each hierarchical resample; rows add up to 1."""
+    workload = np.frombuffer(cells, np.int64)
+    order = np.argsort(workload, kind="stable")
+    first, sizes = np.unique(workload[order], return_index=True, return_counts=True)[1:]
     many, deepest = len(sizes), int(sizes.max())
-    drawn = rng.integers(0, many, (count, many)) if many > 1 else np.zeros((count, 1), np.int64)
-    if deepest == 1:
-        return np.asarray(ordered[first[drawn]].mean(axis=1))
-    inside = np.floor(rng.random((count, many, deepest)) * sizes[drawn][..., None]).astype(np.int64)
-    taken = ordered[first[drawn][..., None] + inside]
-    used = np.arange(deepest) < sizes[drawn][..., None]
-    return np.asarray(((taken * used).sum(axis=2) / sizes[drawn]).mean(axis=1))
+    rng = np.random.default_rng(seed)
+    block = max(1, _DRAWS_AT_ONCE // (many * deepest))
+    for done in range(0, resamples, block):
+        count = min(block, resamples - done)
+        drawn = rng.integers(0, many, (count, many)) if many > 1 else np.zeros((count, 1), np.int64)
+        depth = sizes[drawn]
+        inside = np.floor(rng.random((count, many, deepest)) * depth[..., None]).astype(np.int64)
+        cell = order[first[drawn][..., None] + inside]
+        share = np.where(np.arange(deepest) < depth[..., None], 1.0 / (many * depth[..., None]), 0.0)
+        flat = (np.arange(count) * len(workload))[:, None, None] + cell
+        weights = np.bincount(flat.ravel(), share.ravel(), count * len(workload))
+        yield np.asarray(weights, np.float64).reshape(count, len(workload))
 
 
 def _expanded_tail(tail: float, count: int) -> float:
