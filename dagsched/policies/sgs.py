@@ -234,21 +234,18 @@ def perturb(score, scale, state, key):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _value(objective, last_finish, origin, finish, workflow_ptr):  # type: ignore[no-untyped-def]
+def _value(objective, last_finish, origin, finish, workflow_of, latest):  # type: ignore[no-untyped-def]
     """Makespan, or the mean over workflows of their last finish, in seconds after the origin."""
     if objective == MAKESPAN:
         return last_finish - origin
-    total = 0.0
-    for w in range(len(workflow_ptr) - 1):
-        latest = origin
-        for task in range(workflow_ptr[w], workflow_ptr[w + 1]):
-            latest = max(latest, finish[task])
-        total += latest - origin
-    return total / (len(workflow_ptr) - 1)
+    latest[:] = origin
+    for task in range(len(finish)):
+        latest[workflow_of[task]] = max(latest[workflow_of[task]], finish[task])
+    return (latest - origin).mean()
 
 
 @njit(cache=True, nogil=True)
-def best_of(passes, score, scales, generation, improve, seed, problem, origin, objective, workflow_ptr, bound):  # type: ignore[no-untyped-def]
+def best_of(passes, score, scales, generation, improve, seed, problem, origin, objective, workflow_of, workflows, bound):  # type: ignore[no-untyped-def]
     """The best of ``passes`` schedules from perturbed priorities.
 
     Sample ``k`` adds Gumbel noise of ``scales[k % len(scales)]``; sample 0 is unperturbed. Mixed generation
@@ -265,7 +262,7 @@ def best_of(passes, score, scales, generation, improve, seed, problem, origin, o
     key, start, finish = np.empty(tasks), np.empty(tasks), np.empty(tasks)
     back_start, back_finish = np.empty(tasks), np.empty(tasks)
     best, best_start = np.inf, np.zeros(tasks)
-    used, sample = 0, 0
+    used, sample, latest = 0, 0, np.empty(workflows)
     while used < passes and best > bound:
         perturb(score, scales[sample % len(scales)] if sample else 0.0, state, key)
         if generation == PARALLEL or (generation == MIXED and sample % 2 == 0):
@@ -273,7 +270,7 @@ def best_of(passes, score, scales, generation, improve, seed, problem, origin, o
         else:
             length = serial(key, problem, work, origin, start, finish)
         used, sample = used + 1, sample + 1
-        value = _value(objective, length, origin, finish, workflow_ptr)
+        value = _value(objective, length, origin, finish, workflow_of, latest)
         if value < best:
             best = value
             best_start[:] = start
@@ -281,7 +278,7 @@ def best_of(passes, score, scales, generation, improve, seed, problem, origin, o
             serial(finish, backward, work, 0.0, back_start, back_finish)
             shorter = serial(back_finish, problem, work, origin, start, finish)
             used += 2
-            value = _value(objective, shorter, origin, finish, workflow_ptr)
+            value = _value(objective, shorter, origin, finish, workflow_of, latest)
             if value < best:
                 best = value
                 best_start[:] = start
