@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dagsched.policies.base import ObservedState
     from dagsched.policies.registry import list_policies
     from dagsched.schedule import Schedule
-    from dagsched.simulator import simulate
+    from dagsched.simulator.simulate import simulate
     from dagsched.simulator.validate import validate
     from dagsched.workflow import Task, Workflow
     from dagsched.workload import Workload
@@ -57,7 +57,7 @@ _HOME = {
     "list_policies": "dagsched.policies.registry",
     "load": "dagsched.formats",
     "save": "dagsched.formats",
-    "simulate": "dagsched.simulator",
+    "simulate": "dagsched.simulator.simulate",
     "validate": "dagsched.simulator.validate",
 }
 
@@ -116,7 +116,7 @@ def replay(
         ConfigError: for an option that does not exist or is out of range.
     """
     from dagsched.errors import ConfigError
-    from dagsched.simulator import simulate
+    from dagsched.simulator.simulate import simulate
 
     known = SimulationOptions.__dataclass_fields__
     for name in options:

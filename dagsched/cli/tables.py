@@ -38,6 +38,11 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
         console.print(f"Written to {out}: {files}{more}", markup=False, soft_wrap=True)
 
 
+def count(number: int, what: str) -> str:
+    """``1 replay``, ``2 replays``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def head_metrics(table: ResultTable) -> tuple[str, ...]:
     """Completion time, SLO violation rate, utilisation (of cpu, else of the first resources), mean wait."""
     used = table.utilisation
@@ -63,8 +68,10 @@ def _head(table: ResultTable, metric: str) -> Table | None:
     for standing in standings:
         interval = standing.interval
         best = standing.policy == standing.reference
+        if interval is not None and interval.mean == 0 and interval.low == interval.high:
+            best = True  # an exact tie on every replay
         effect = "best" if best else ""
-        if interval is not None:
+        if interval is not None and not best:
             low, high = interval.low, interval.high
             effect = amount_text(interval.mean, metric, relative=standing.relative)
             if low is not None and high is not None:
@@ -87,7 +94,8 @@ def _print_scope(comparison: Comparison, console: Console) -> None:
     replays = len(comparison.workloads) * config.replay_count
     checked = "every schedule passed the validator" if config.validate else "schedules were not validated"
     console.print(
-        f"{len(comparison.workloads):,} workloads, {replays:,} replays, {len(config.policies)} policies; {checked}.",
+        f"{count(len(comparison.workloads), 'workload')}, {count(replays, 'replay')}, "
+        f"{len(config.policies)} policies; {checked}.",
         markup=False,
     )
     if config.replays > 1 and not config.is_random:
@@ -95,7 +103,8 @@ def _print_scope(comparison: Comparison, console: Console) -> None:
     used = Counter(describe_cluster(cluster_of(workload, config)) for workload in comparison.workloads)
     names = list(used)
     for text in names[:3]:
-        console.print(f"Cluster {text}, for {used[text]:,} of {len(comparison.workloads):,} workloads.", markup=False)
+        share = f", for {used[text]:,} of {len(comparison.workloads):,} workloads" if len(names) > 1 else ""
+        console.print(f"Cluster {text}{share}.", markup=False)
     if len(names) > 3:
         console.print(f"{len(names) - 3:,} more clusters; summary.json lists them.")
 
@@ -103,5 +112,5 @@ def _print_scope(comparison: Comparison, console: Console) -> None:
 def _print_refusals(comparison: Comparison, console: Console) -> None:
     """Policies that do not apply to some replays, with the reason."""
     counts = Counter((refusal.policy, refusal.reason) for refusal in comparison.refusals)
-    for (policy, reason), count in counts.items():
-        console.print(f"Skipped: {policy} on {count:,} replays: {reason}", markup=False)
+    for (policy, reason), number in counts.items():
+        console.print(f"Skipped: {policy} on {count(number, 'replay')}: {reason}", markup=False)

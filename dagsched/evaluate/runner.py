@@ -6,6 +6,7 @@ machines) can run them. Each process computes on one thread.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import time
@@ -15,8 +16,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from dagsched.errors import ConfigError, DagschedError, PolicyError
 from dagsched.evaluate.config import CompareConfig
@@ -173,11 +172,11 @@ def _one_line(error: BaseException) -> str:
 
 
 def _save_schedules(setting: Setting, job: Job, policy: str, schedule: Schedule) -> None:
-    if setting.keep is not None and job.workload == setting.keep_workload and job.replay == 0:
-        keep_schedule(setting.keep, policy, schedule)
-    if setting.schedules is not None:
-        from dagsched.schedule_io import save_schedule
+    from dagsched.schedule_io import save_schedule
 
+    if setting.keep is not None and job.workload == setting.keep_workload and job.replay == 0:
+        save_schedule(schedule, _kept_path(setting.keep, policy))
+    if setting.schedules is not None:
         save_schedule(schedule, setting.schedules / schedule_name(setting, job, policy))
 
 
@@ -188,35 +187,16 @@ def schedule_name(setting: Setting, job: Job, policy: str) -> str:
     return f"{safe}.json"
 
 
-_KEPT = ("task", "node", "count", "start", "finish", "execution", "ready", "decision_time", "decision_task")
-
-
 def _kept_path(folder: Path, policy: str) -> Path:
-    import hashlib
-
-    return folder / f"schedule-{hashlib.sha256(policy.encode()).hexdigest()[:16]}.npz"
-
-
-def keep_schedule(folder: Path, policy: str, schedule: Schedule) -> None:
-    """Store the arrays of one schedule for the report."""
-    import io
-
-    from dagsched.files import write_atomic
-
-    buffer = io.BytesIO()
-    np.savez(buffer, **{name: getattr(schedule, name) for name in _KEPT})
-    write_atomic(_kept_path(folder, policy), buffer.getvalue())
+    return folder / f"schedule-{hashlib.sha256(policy.encode()).hexdigest()[:16]}.json"
 
 
 def kept_schedule(folder: Path, policy: str, replay: Replay) -> Schedule | None:
-    """A schedule stored by :func:`keep_schedule`, or ``None``."""
-    from dagsched.schedule import Schedule
+    """The schedule of the drawn workload that a job stored for the report, or ``None``."""
+    from dagsched.schedule_io import load_schedule
 
     path = _kept_path(folder, policy)
-    if not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as arrays:
-        return Schedule(replay=replay, policy=policy, **{name: arrays[name] for name in _KEPT})
+    return load_schedule(path, replay) if path.exists() else None
 
 
 def split(jobs: Sequence[Job], processes: int) -> list[Job]:
