@@ -1,0 +1,64 @@
+"""matplotlib without a display: figures of one look, saved with the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dagsched.errors import ConfigError
+from dagsched.files import write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_STYLE: Any = {
+    "svg.hashsalt": "dagsched",
+    "svg.fonttype": "none",
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8a919c",
+    "axes.labelcolor": "#3a404a",
+    "text.color": "#1d2129",
+    "text.parse_math": False,
+    "xtick.color": "#3a404a",
+    "ytick.color": "#3a404a",
+    "font.size": 9,
+}
+
+
+def style() -> AbstractContextManager[None]:
+    """The look of all figures; text is never read as mathematics. Draw inside this context."""
+    import matplotlib as mpl
+
+    return mpl.rc_context(_STYLE)
+
+
+def figure(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of this size in inches with one axes; no window and no global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    fig = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(fig)
+    return fig, fig.add_subplot()
+
+
+def save_figure(fig: Figure, path: str | Path, *, dpi: int = 144) -> None:
+    """Write a PNG or SVG, by suffix.
+
+    Raises:
+        ConfigError: for another suffix, or a path that cannot be written.
+    """
+    path = Path(path)
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in ("png", "svg"):
+        raise ConfigError(f"{path}: pictures are written as .png or .svg; change the suffix")
+    buffer = io.BytesIO()
+    metadata = {"Date": None, "Creator": "dagsched"} if kind == "svg" else {"Software": "dagsched"}
+    with style():
+        fig.savefig(buffer, format=kind, dpi=dpi, bbox_inches="tight", facecolor="white", metadata=metadata)
+    write_atomic(path, buffer.getvalue())
