@@ -1,0 +1,131 @@
+"""The charts of the report: bars with intervals (HTML) and the performance profile (SVG)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dagsched.evaluate.columns import metric_label
+from dagsched.evaluate.effects import Effect, amount_text
+from dagsched.evaluate.gantt import colour_of
+from dagsched.evaluate.report.data import HeadTable, Profile
+from dagsched.evaluate.report.tables import text
+
+_COLOURED = 8
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 1000.0, 380.0, 52.0, 16.0, 14.0, 44.0
+
+
+def effect_bars(head: HeadTable) -> str:
+    """One line a policy: effect against the best as a bar from zero, with its 95% interval."""
+    ends = [end for e in head.rows for end in _ends(e)]
+    low, high = _domain(ends)
+    rows = [_bar(effect, head.metric, low, high) for effect in head.rows]
+    return f'<div class="card"><div class="bars">{"".join(rows)}</div></div>'
+
+
+def profile_chart(profile: Profile) -> str:
+    """Dolan-More profile with a legend in ranking order."""
+    last = float(profile.factors[-1])
+
+    def x(factor: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (factor - 1) / (last - 1)
+
+    def y(share: float) -> float:
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - share)
+
+    parts = []
+    for tenth in (0, 25, 50, 75, 100):
+        at = y(tenth / 100)
+        parts.append(f'<line class="rule" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text x="{_LEFT - 8:g}" y="{at + 4:.1f}" text-anchor="end">{tenth}%</text>')
+    for mark in np.linspace(1.0, last, 6).tolist():
+        percent = 100 * (mark - 1)
+        label = "best" if percent == 0 else f"+{percent:.1f}%" if last < 1.5 else f"+{percent:.0f}%"
+        parts.append(f'<text x="{x(mark):.1f}" y="{_HEIGHT - 24:g}" text-anchor="middle">{label}</text>')
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    caption = f"at most this much worse than the best {metric_label(profile.metric)} of the replay"
+    parts.append(f'<text x="{middle:g}" y="{_HEIGHT - 5:g}" text-anchor="middle">{text(caption)}</text>')
+    legend = []
+    for index in reversed(range(len(profile.policies))):
+        points = _steps([x(f) for f in profile.factors.tolist()], [y(s) for s in profile.shares[index].tolist()])
+        strong = index < _COLOURED
+        look = f'class="curve" stroke="{colour_of(index)}"' if strong else 'class="curve other"'
+        name = text(profile.policies[index])
+        parts.append(f'<path {look} d="{points}"><title>{name}</title></path>')
+        if strong:
+            legend.append(f'<li><b class="line" style="background:{colour_of(index)}"></b>{name}</li>')
+    if len(profile.policies) > _COLOURED:
+        legend.insert(0, '<li><b class="line" style="background:var(--muted);opacity:.45"></b>others</li>')
+    picture = (
+        f'<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" aria-label="Performance profile">{"".join(parts)}</svg>'
+    )
+    return (
+        f'<div class="card"><div class="scroll"><div class="chart">{picture}</div></div>'
+        f'<ul class="legend">{"".join(reversed(legend))}</ul></div>'
+    )
+
+
+def _steps(xs: list[float], ys: list[float]) -> str:
+    """A right-continuous step path; runs of equal height are one line."""
+    path = [f"M{xs[0]:.1f} {ys[0]:.1f}"]
+    for k in range(1, len(xs)):
+        if ys[k] != ys[k - 1]:
+            path.append(f"H{xs[k]:.1f}V{ys[k]:.1f}")
+    path.append(f"H{xs[-1]:.1f}")
+    return "".join(path)
+
+
+def _ends(effect: Effect) -> list[float]:
+    interval = effect.interval
+    if interval is None:
+        return []
+    ends = (interval.mean, interval.low, interval.high)
+    return [_scaled(end, effect) for end in ends if end is not None and math.isfinite(end)]
+
+
+def _scaled(amount: float, effect: Effect) -> float:
+    return math.expm1(min(amount, 50.0)) if effect.relative else amount
+
+
+def _domain(ends: list[float]) -> tuple[float, float]:
+    """From the least to the largest end, 0 included; far outliers are cut so that the rest stays readable."""
+    if not ends:
+        return 0.0, 1.0
+    reach = float(np.quantile(np.abs(ends), 0.7)) * 3
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    if reach > 0:
+        low, high = max(low, -reach), min(high, reach)
+    if high - low <= 0:
+        return 0.0, 1.0
+    margin = 0.04 * (high - low)
+    return low - margin, high + margin
+
+
+def _bar(effect: Effect, metric: str, low: float, high: float) -> str:
+    def place(value: float) -> float:
+        return 100 * min(max((value - low) / (high - low), 0.0), 1.0)
+
+    best = effect.policy == effect.reference
+    zero = place(0.0)
+    marks = [f'<i class="zero" style="left:{zero:.2f}%"></i>']
+    note = '<span class="tag best">best</span>' if best else '<span class="none">no common replays</span>'
+    interval = effect.interval
+    if best:
+        marks.append(f'<i class="dot" style="left:{zero:.2f}%"></i>')
+    elif interval is not None:
+        mean = place(_scaled(interval.mean, effect))
+        left, width = min(zero, mean), abs(mean - zero)
+        marks.append(f'<i class="fill" style="left:{left:.2f}%;width:{width:.2f}%"></i>')
+        note = text(amount_text(interval.mean, metric, relative=effect.relative))
+        if interval.low is not None and interval.high is not None:
+            a, b = place(_scaled(interval.low, effect)), place(_scaled(interval.high, effect))
+            marks.append(f'<i class="whisk" style="left:{a:.2f}%;width:{b - a:.2f}%"></i>')
+            marks += [f'<i class="cap" style="left:{end:.2f}%"></i>' for end in (a, b)]
+            ends = ", ".join(amount_text(e, metric, relative=effect.relative) for e in (interval.low, interval.high))
+            note += f' <span class="ci">[{text(ends)}]</span>'
+        marks.append(f'<i class="dot" style="left:{mean:.2f}%"></i>')
+    return (
+        f'<div class="bar{" isbest" if best else ""}"><div class="who">{text(effect.policy)}</div>'
+        f'<div class="track">{"".join(marks)}</div><div class="num">{note}</div></div>'
+    )

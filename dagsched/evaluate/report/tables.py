@@ -1,0 +1,201 @@
+"""The tables of the report as HTML. Every text from outside goes through :func:`text`."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched.evaluate.columns import digits, direction, display, metric_label
+from dagsched.evaluate.effects import Effect, amount_text
+from dagsched.evaluate.report.data import HeadTable, Matrix, Slice, Spread, WorkloadTable
+from dagsched.evaluate.statistics import compare_values
+from dagsched.workflow import FloatArray
+
+_OPEN_ROWS = 20
+_HEAD_ROWS = 12
+_MOST_ROWS = 1000
+
+
+def text(value: object) -> str:
+    """A text from anywhere, safe inside HTML and attributes; control characters become spaces."""
+    plain = "".join(c if c.isprintable() or c == "\n" else " " for c in str(value))
+    return html.escape(plain.encode("utf-8", "replace").decode("utf-8"), quote=True)
+
+
+def head_table(head: HeadTable) -> str:
+    """One metric: mean, and effect against the best with its interval."""
+    rows = [_head_row(effect, head.metric) for effect in head.rows]
+    reference = text(head.rows[0].reference)
+    top = (
+        f"<thead><tr><th scope=col>policy</th><th scope=col>mean</th>"
+        f"<th scope=col>against {reference} <span class=ci>[95% interval]</span></th></tr></thead>"
+    )
+    title = metric_label(head.metric)
+    better = "higher is better" if direction(head.metric) > 0 else "lower is better"
+    return (
+        f'<section class="card"><h3>{text(title[:1].upper() + title[1:])} <span class="ci">{better}</span></h3>'
+        f"{_folded(top, rows, _HEAD_ROWS, 'policies')}</section>"
+    )
+
+
+def missing_table(metric: str, reason: str) -> str:
+    """A head table without values."""
+    title = metric_label(metric)
+    return (
+        f'<section class="card"><h3>{text(title[:1].upper() + title[1:])}</h3>'
+        f'<p class="lead">Not measured: {text(reason)}.</p></section>'
+    )
+
+
+def effect_cell(effect: Effect, metric: str) -> str:
+    """``+3.1% [+1.0%, +5.2%]``, with a tag where the difference may be chance."""
+    if effect.policy == effect.reference:
+        return '<span class="tag best">best</span>'
+    interval = effect.interval
+    if interval is None:
+        return '<span class="none">–</span>'
+    shown = text(amount_text(interval.mean, metric, relative=effect.relative))
+    if interval.low is None or interval.high is None:
+        return shown
+    ends = ", ".join(amount_text(end, metric, relative=effect.relative) for end in (interval.low, interval.high))
+    tag = "" if effect.significant else ' <span class="tag">not significant</span>'
+    return f'{shown} <span class="ci">[{text(ends)}]</span>{tag}'
+
+
+def workload_table(table: WorkloadTable) -> str:
+    """Means of every workload and policy, the best of each row marked; folded beyond 20 rows."""
+    heads = "".join(f"<th scope=col>{text(policy)}</th>" for policy in table.policies)
+    top = f"<thead><tr><th scope=col>workload</th><th scope=col>tasks</th>{heads}</tr></thead>"
+    rows = []
+    for row, name in enumerate(table.workloads[:_MOST_ROWS]):
+        values = table.values[row]
+        best = _best_columns(table.metric, values)
+        cells = "".join(_value_cell(table.metric, float(v), marked=bool(b)) for v, b in zip(values, best, strict=True))
+        times = f' <span class="ci">× {table.replays[row]}</span>' if table.replays[row] > 1 else ""
+        tasks = f"{table.task_counts[row]:,}"
+        rows.append(f'<tr><th scope=row class="name">{text(name)}{times}</th><td>{tasks}</td>{cells}</tr>')
+    cut = len(table.workloads) - len(rows)
+    note = f'<p class="lead">{cut:,} more workloads are in results.csv.</p>' if cut > 0 else ""
+    return f'<div class="card">{_folded(top, rows, _OPEN_ROWS, "workloads")}{note}</div>'
+
+
+def spread_table(spreads: Sequence[Spread]) -> str:
+    """Typical and worst distance to the best, and decision times where measured."""
+    timed = any(s.decision_ms is not None for s in spreads)
+    more = "<th scope=col>decision, median</th><th scope=col>99th percentile</th>" if timed else ""
+    top = (
+        "<thead><tr><th scope=col>policy</th><th scope=col>best on</th><th scope=col>typical (IQM)</th>"
+        f"<th scope=col>worst</th>{more}</tr></thead>"
+    )
+    rows = []
+    for s in spreads:
+        clock = "".join(f"<td>{_milliseconds(v)}</td>" for v in (s.decision_ms, s.decision_ms_p99)) if timed else ""
+        share = "–" if math.isnan(s.best_share) else f"{100 * s.best_share:.0f}%"
+        rows.append(
+            f'<tr><th scope=row class="name">{text(s.policy)}</th><td>{share}</td>'
+            f"<td>{_factor(s.iqm)}</td><td>{_factor(s.worst)}</td>{clock}</tr>"
+        )
+    return f'<div class="card">{_folded(top, rows, _OPEN_ROWS, "policies")}</div>'
+
+
+def matrix_table(matrix: Matrix) -> str:
+    """Wins, ties and losses of the row against the column, tinted by the balance."""
+    heads = "".join(f'<th scope=col title="{text(p)}">{n}</th>' for n, p in enumerate(matrix.policies, 1))
+    rows = []
+    for row, policy in enumerate(matrix.policies):
+        cells = []
+        for column, other in enumerate(matrix.policies):
+            wins, ties, losses = (int(n) for n in matrix.counts[row, column])
+            total = wins + ties + losses
+            if row == column or not total:
+                cells.append('<td class="cell none">·</td>')
+                continue
+            balance = (wins - losses) / total
+            tint = f"rgba(var({'--win' if balance > 0 else '--loss'}),{0.5 * abs(balance):.2f})"
+            title = text(f"{policy} against {other}: {wins} wins, {ties} ties, {losses} losses")
+            score = "\u2009/\u2009".join(str(n) for n in (wins, ties, losses))
+            cells.append(f'<td class="cell" style="background:{tint}" title="{title}">{score}</td>')
+        rows.append(f'<tr><th scope=row class="name">{row + 1}. {text(policy)}</th>{"".join(cells)}</tr>')
+    return (
+        f'<div class="card"><div class="scroll"><table class="matrix"><thead><tr><th scope=col>row against column</th>'
+        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
+    )
+
+
+def slice_table(slices: Sequence[Slice], metric: str, policies: Sequence[str]) -> str:
+    """Effects against the best of each slice, one column a slice."""
+    heads = "".join(f'<th scope=col>{text(s.name)} <span class="ci">({s.cells:,})</span></th>' for s in slices)
+    rows = []
+    for policy in policies:
+        cells = []
+        for part in slices:
+            effect = next((e for e in part.rows if e.policy == policy), None)
+            if effect is None or (effect.interval is None and effect.policy != effect.reference):
+                cells.append('<td class="none">–</td>')
+            elif effect.interval is None:
+                cells.append('<td class="best">best</td>')
+            else:
+                shown = amount_text(effect.interval.mean, metric, relative=effect.relative)
+                quiet = "" if effect.significant else ' class="none"'
+                cells.append(f"<td{quiet}>{text(shown)}</td>")
+        rows.append(f'<tr><th scope=row class="name">{text(policy)}</th>{"".join(cells)}</tr>')
+    top = f"<thead><tr><th scope=col>policy</th>{heads}</tr></thead>"
+    return f'<div class="card">{_folded(top, rows, _OPEN_ROWS, "policies")}</div>'
+
+
+def plain_table(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[int] = ()) -> str:
+    """Rows of texts; the columns in ``numbers`` are right-aligned."""
+    top = "".join(f'<th scope=col class="{"" if i in numbers else "text"}">{text(h)}</th>' for i, h in enumerate(heads))
+    body = [
+        "<tr>"
+        + "".join(f'<td class="{"" if i in numbers else "text"}">{text(v)}</td>' for i, v in enumerate(row))
+        + "</tr>"
+        for row in rows[:_MOST_ROWS]
+    ]
+    return f'<div class="card">{_folded(f"<thead><tr>{top}</tr></thead>", body, _OPEN_ROWS, "rows")}</div>'
+
+
+def _head_row(effect: Effect, metric: str) -> str:
+    best = effect.policy == effect.reference
+    return (
+        f'<tr{" class=best" if best else ""}><th scope=row class="name">{text(effect.policy)}</th>'
+        f"<td>{display(metric, effect.mean)}</td><td>{effect_cell(effect, metric)}</td></tr>"
+    )
+
+
+def _best_columns(metric: str, values: FloatArray) -> NDArray[np.bool_]:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return np.zeros(len(values), np.bool_)
+    best = known.max() if direction(metric) > 0 else known.min()
+    return np.asarray(compare_values(values, np.full(len(values), best)) == 0)
+
+
+def _value_cell(metric: str, value: float, *, marked: bool) -> str:
+    if math.isnan(value):
+        return '<td class="none">–</td>'
+    return f"<td{' class=best' if marked else ''}>{text(display(metric, value))}</td>"
+
+
+def _factor(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}×" if value < 100 else f"{digits(value)}×"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "–" if value is None else f"{digits(value)} ms"
+
+
+def _folded(top: str, rows: Sequence[str], shown: int, what: str) -> str:
+    """A table in its own scroller; rows beyond ``shown`` fold away."""
+
+    def table(part: Sequence[str]) -> str:
+        return f'<div class="scroll"><table>{top}<tbody>{"".join(part)}</tbody></table></div>'
+
+    if len(rows) <= shown + 2:
+        return table(rows)
+    rest = rows[shown:]
+    return f"{table(rows[:shown])}<details><summary>{len(rest):,} more {what}</summary>{table(rest)}</details>"
