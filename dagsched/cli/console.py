@@ -20,6 +20,11 @@ def examples(*commands: str) -> str:
     return "\n\n".join(["[bold]Examples[/]", *(f"$ {command}" for command in commands)])
 
 
+def plural(number: int, what: str) -> str:
+    """``1 replay``, ``2 replays``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def output() -> Console:
     """The console for results."""
     from rich.console import Console

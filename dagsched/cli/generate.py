@@ -44,7 +44,7 @@ def generate(
     """
     import numpy as np
 
-    from dagsched.cli.console import say
+    from dagsched.cli.console import plural, say
     from dagsched.cluster import default_cluster
     from dagsched.evaluate.config import parse_arrivals, parse_deadlines, read_cluster
     from dagsched.evaluate.scenario import Stream, stream_seed
@@ -62,7 +62,8 @@ def generate(
     if factor is not None:
         workload = with_deadlines(workload, factor, cluster=where, seed=stream_seed(seed, Stream.DEADLINES, 0))
     save(workload, out)
-    say(f"{len(workload.workflows):,} workflows, {workload.task_count:,} tasks written to {out}")
+    written = f"{plural(len(workload.workflows), 'workflow')}, {plural(workload.task_count, 'task')}"
+    say(f"{written} written to {out}")
 
 
 def _checked(seed: int) -> int:

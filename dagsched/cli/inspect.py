@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagsched.cli import options
-from dagsched.cli.console import examples
+from dagsched.cli.console import examples, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,9 +121,8 @@ def level_widths(replay: Replay) -> list[int]:
 
 def describe_cluster(cluster: Cluster) -> str:
     """``default: 14 nodes in 4 groups (cpu, memory)``."""
-    nodes = f"{cluster.node_count:,} node{'s' if cluster.node_count != 1 else ''}"
-    groups = f"{len(cluster.groups)} group{'s' if len(cluster.groups) != 1 else ''}"
-    return f"{cluster.name}: {nodes} in {groups} ({', '.join(cluster.resources)})"
+    size = f"{plural(cluster.node_count, 'node')} in {plural(len(cluster.groups), 'group')}"
+    return f"{cluster.name}: {size} ({', '.join(cluster.resources)})"
 
 
 def _list(console: Console, workloads: list[Workload], cluster: Cluster | None) -> None:
@@ -155,7 +154,7 @@ def _list(console: Console, workloads: list[Workload], cluster: Cluster | None) 
         )
     console.print(table)
     tasks = sum(workload.task_count for workload in workloads)
-    console.print(f"{len(workloads):,} workloads, {tasks:,} tasks")
+    console.print(f"{plural(len(workloads), 'workload')}, {plural(tasks, 'task')}")
 
 
 def print_rejects(console: Console, rejects: list[Rejects]) -> None:
@@ -167,9 +166,9 @@ def print_rejects(console: Console, rejects: list[Rejects]) -> None:
     for reject in rejects:
         counts[reject.reason] += reject.count
         examples.setdefault(reject.reason, reject.example)
-    console.print(f"{sum(counts.values()):,} records were left out (--strict makes this an error):")
-    for reason, count in counts.most_common():
-        console.print(f"  {count:,} x {reason}, for example {examples[reason]}", markup=False)
+    console.print(f"{plural(sum(counts.values()), 'record')} left out (--strict makes this an error):")
+    for reason, number in counts.most_common():
+        console.print(f"  {number:,} x {reason}, for example {examples[reason]}", markup=False)
 
 
 def _print_skipped(console: Console, paths: list[Path], format: str | None) -> None:  # noqa: A002

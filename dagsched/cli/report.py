@@ -21,4 +21,4 @@ def report(
     from dagsched.cli.console import say
     from dagsched.evaluate.results import render_again
 
-    say(f"report written to {render_again(folder)}")
+    say(f"report written to {render_again(folder)} (Gantt charts are drawn by dagsched compare only)")

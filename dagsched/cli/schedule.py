@@ -55,7 +55,9 @@ def schedule(
     processors: options.Processors = 4,
 ) -> None:
     """Run one policy, check its schedule, print its metrics and save or draw it."""
+    from dagsched.cli.console import say
     from dagsched.cli.loading import load_all
+    from dagsched.evaluate.compiling import ensure_compiled
     from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
     from dagsched.evaluate.metrics import metrics
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
@@ -73,6 +75,7 @@ def schedule(
         options=SimulationOptions(placement, decision_interval, max_wait),  # type: ignore[arg-type]
     )
     replay = build_replay(chosen, config, 0)
+    ensure_compiled(say)
     result = simulate(replay, policy, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
     validate(result)
     _print_metrics(result, metrics(result))
@@ -97,14 +100,16 @@ def _choose(workloads: list[Workload], name: str | None) -> Workload:
 def _print_metrics(result: Schedule, values: Metrics) -> None:
     from rich.table import Table
 
-    from dagsched.cli.console import output
+    from dagsched.cli.console import output, plural
     from dagsched.evaluate.columns import display, metric_label
 
     replay = result.replay
     console = output()
+    size = f"{plural(len(replay), 'task')} of {plural(len(replay.workflows), 'workflow')}"
     console.print(
-        f"[bold]{replay.workload.name}[/]: {len(replay)} tasks of {len(replay.workflows)} workflows on cluster "
-        f"{replay.cluster.name}, policy [bold]{result.policy}[/]; the schedule is valid"
+        f"{replay.workload.name}: {size} on cluster {replay.cluster.name} by {result.policy}. The schedule is valid.",
+        markup=False,
+        soft_wrap=True,
     )
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dagsched.cli.console import plural
 from dagsched.cli.inspect import describe_cluster, print_rejects
 
 if TYPE_CHECKING:
@@ -36,11 +37,6 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
         files = "report.html, results.csv, timings.csv, summary.json"
         more = " and schedules/" if comparison.config.save_schedules else ""
         console.print(f"Written to {out}: {files}{more}", markup=False, soft_wrap=True)
-
-
-def count(number: int, what: str) -> str:
-    """``1 replay``, ``2 replays``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def head_metrics(table: ResultTable) -> tuple[str, ...]:
@@ -94,7 +90,7 @@ def _print_scope(comparison: Comparison, console: Console) -> None:
     replays = len(comparison.workloads) * config.replay_count
     checked = "every schedule passed the validator" if config.validate else "schedules were not validated"
     console.print(
-        f"{count(len(comparison.workloads), 'workload')}, {count(replays, 'replay')}, "
+        f"{plural(len(comparison.workloads), 'workload')}, {plural(replays, 'replay')}, "
         f"{len(config.policies)} policies; {checked}.",
         markup=False,
     )
@@ -113,4 +109,4 @@ def _print_refusals(comparison: Comparison, console: Console) -> None:
     """Policies that do not apply to some replays, with the reason."""
     counts = Counter((refusal.policy, refusal.reason) for refusal in comparison.refusals)
     for (policy, reason), number in counts.items():
-        console.print(f"Skipped: {policy} on {count(number, 'replay')}: {reason}", markup=False)
+        console.print(f"Skipped: {policy} on {plural(number, 'replay')}: {reason}", markup=False)

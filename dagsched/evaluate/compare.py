@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError, PolicyError
+from dagsched.evaluate.compiling import ensure_compiled
 from dagsched.evaluate.config import (
     DEFAULT_POLICIES,
     CompareConfig,
@@ -159,7 +160,7 @@ def run_comparison(
     folder = None if out is None else Path(out)
     if folder is not None:
         _check_folder(folder)
-    _compile(tell)
+    ensure_compiled(tell)
     log = None if folder is None else ResumeLog(folder, config.digest)
     if log is not None and log.note:
         tell(log.note)
@@ -211,16 +212,6 @@ def _check_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot make this folder: {error.strerror}; choose another with --out") from None
-
-
-def _compile(tell: Callable[[str], None]) -> None:
-    """Compile before the clock starts, and before several processes would each do it."""
-    from dagsched.evaluate.compiling import is_compiled
-    from dagsched.simulator import warmup
-
-    if not is_compiled():
-        tell("compiling the simulator: this happens once and takes about a minute")
-        warmup()
 
 
 def _run(

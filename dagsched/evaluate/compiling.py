@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+
+def ensure_compiled(say: Callable[[str], None]) -> None:
+    """Compile now, with an announcement, unless the machine code is there: before any clock or process starts."""
+    from dagsched.simulator import warmup
+
+    if not is_compiled():
+        say("compiling the simulator: this happens once and takes about a minute")
+        warmup()
 
 
 def is_compiled() -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import UTILISATION, csv_cell, result_columns, timing_columns
@@ -26,6 +26,9 @@ from dagsched.evaluate.scenario import cluster_of
 from dagsched.evaluate.table import ResultTable, Row
 from dagsched.files import write_atomic
 from dagsched.workload import Workload
+
+if TYPE_CHECKING:
+    from dagsched.schedule import Schedule
 
 SUMMARY_VERSION = 1
 
@@ -208,29 +211,32 @@ def write_results(comparison: Comparison, folder: Path, *, schedules: Path | Non
 
     about = summary(comparison, command_line())
     drawn = gantt_schedules(comparison, schedules)
-    report = render(comparison.rows, about, drawn)
+    report = render(comparison.rows, comparison.timings, about, drawn)
     write_atomic(folder / "timings.csv", timings_csv(comparison))
     write_atomic(folder / "report.html", report)
     write_atomic(folder / "summary.json", json_text(about))
     write_atomic(folder / "results.csv", results_csv(comparison))
 
 
-def render(rows: Sequence[Row], about: Mapping[str, Any], drawn: Sequence[Any]) -> str:
+def render(rows: Sequence[Row], timings: Sequence[Row], about: Mapping[str, Any], drawn: Sequence[Schedule]) -> str:
     """The HTML report."""
-    from dagsched.evaluate.report import render_report
+    from dagsched.evaluate.report import build_report, render_report
 
-    return render_report(rows, drawn, about["provenance"], about["objective"])
+    data = build_report(
+        rows, drawn, about["provenance"], about["objective"], timings=timings, refusals=about.get("refusals", ())
+    )
+    return render_report(data)
 
 
-def read_rows(folder: Path) -> tuple[list[Row], dict[str, Any]]:
-    """Rows and summary of a finished comparison.
+def render_again(folder: Path) -> Path:
+    """Render report.html from results.csv, timings.csv and summary.json, without Gantt charts (no schedules there).
 
     Raises:
-        ConfigError: if the folder holds none.
+        ConfigError: if the folder holds no comparison or the report cannot be written.
     """
     try:
-        text = (folder / "results.csv").read_text(encoding="utf-8")
         about = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        rows, timings = (_read_csv(folder / name) for name in ("results.csv", "timings.csv"))
     except OSError as error:
         raise ConfigError(
             f"{error.filename}: cannot be read: {error.strerror}; expected a folder that dagsched compare --out wrote"
@@ -239,19 +245,10 @@ def read_rows(folder: Path) -> tuple[list[Row], dict[str, Any]]:
         raise ConfigError(f"{folder}/summary.json: not valid JSON: {error}; run the comparison again") from None
     if not isinstance(about, dict) or "objective" not in about or "provenance" not in about:
         raise ConfigError(f"{folder}/summary.json: objective or provenance is missing; run the comparison again")
-    rows = list(csv.DictReader(io.StringIO(text)))
-    if not rows:
-        raise ConfigError(f"{folder}/results.csv: holds no rows; run the comparison again")
-    return list(rows), about
-
-
-def render_again(folder: Path) -> Path:
-    """Render report.html from results.csv and summary.json; the Gantt charts of the first report are kept.
-
-    Raises:
-        ConfigError: if the folder holds no comparison or the report cannot be written.
-    """
-    rows, about = read_rows(folder)
     path = folder / "report.html"
-    write_atomic(path, render(rows, about, ()))
+    write_atomic(path, render(rows, timings, about, ()))
     return path
+
+
+def _read_csv(path: Path) -> list[Row]:
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))

@@ -1,0 +1,254 @@
+"""The command line end to end on small files: outputs, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dagsched.cli import run
+from dagsched.cli.compare import split_policies
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``layered.json`` with one workflow, ``stream.json`` with five that arrive and have deadlines."""
+    path = tmp_path_factory.mktemp("inputs")
+    assert run(["generate", "layered", "--tasks", "20", "--out", str(path / "layered.json")]) == 0
+    stream = ["generate", "fork-join", "--count", "5", "--stages", "2", "--width", "6", "--out"]
+    assert run([*stream, str(path / "stream.json"), "--arrivals", "poisson:1.0", "--deadlines", "tight"]) == 0
+    return path
+
+
+def command(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    """``dagsched ...`` in its own process."""
+    return subprocess.run(
+        [sys.executable, "-m", "dagsched", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        cwd=ROOT,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """The one line on stderr of a command that must exit with 2."""
+    capsys.readouterr()
+    assert run([str(argument) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = err.strip().split("\n")
+    assert len(lines) == 1, err
+    assert lines[0].startswith("error: ")
+    assert "Traceback" not in err
+    return lines[0]
+
+
+def test_help_and_import_are_light() -> None:
+    heavy = ["torch", "torch_geometric", "numba", "matplotlib", "scipy", "pandas", "networkx", "ortools", "jsonschema"]
+    check = f"print([m for m in {heavy!r} if m in sys.modules])"
+    imported = f"import sys, dagsched; {check}"
+    helped = f"import sys; from dagsched.cli import run; run(['--help']); {check}"
+    for code in (imported, helped):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize("name", ["inspect", "schedule", "compare", "report", "policies", "generate", "warmup"])
+def test_every_help_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([name, "--help"]) == 0
+    assert f"$ dagsched {name}" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    from dagsched import __version__
+
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"dagsched {__version__}\n"
+
+
+def test_policies_lists_every_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    from dagsched import list_policies
+
+    assert run(["policies"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"{info.name} " in out for info in list_policies())
+
+
+def test_inspect_one_workload(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", str(folder / "layered.json"), "--draw", str(folder / "dag.svg")]) == 0
+    out = capsys.readouterr().out
+    for word in (
+        "tasks",
+        "edges",
+        "width by level",
+        "critical path",
+        "demand of cpu",
+        "lower bound",
+        "default: 14 nodes",
+    ):
+        assert word in out
+    assert (folder / "dag.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_inspect_many_workloads_in_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", str(folder / "layered.json"), str(folder / "stream.json")]) == 0
+    assert "2 workloads" in capsys.readouterr().out
+    assert "choose one to draw" in refused_late(capsys, "inspect", folder / "stream.json", "--draw", folder / "x.png")
+
+
+def refused_late(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Like ``refused``, for commands that print something before they meet the error."""
+    capsys.readouterr()
+    assert run([str(argument) for argument in arguments]) == 2
+    err = capsys.readouterr().err.strip()
+    assert "\n" not in err
+    return err
+
+
+def test_inspect_counts_rejected_records_and_strict_refuses_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["M1,1,j_1,1,Terminated,100,110,100,0.5", "R2_1,1,j_1,1,Terminated,110,120,100,0.5"]
+    rows += ["M1,1,j_2,1,Failed,100,90,100,0.5"]
+    trace = tmp_path / "batch_task.csv"
+    trace.write_text("\n".join(rows) + "\n")
+    assert run(["inspect", str(trace)]) == 0
+    assert "1 record left out" in capsys.readouterr().out
+    assert "j_2" in refused(capsys, "inspect", trace, "--strict")
+
+
+def test_schedule_writes_every_format_and_a_gantt_chart(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = str(folder / "layered.json")
+    for name in ("s.json", "s.csv", "s.trace.json"):
+        assert run(["schedule", source, "--policy", "heft", "--out", str(folder / name)]) == 0
+    assert run(["schedule", source, "--gantt", str(folder / "gantt.png")]) == 0
+    out = capsys.readouterr().out
+    assert "The schedule is valid." in out
+    assert "completion time" in out
+    with (folder / "s.csv").open() as file:
+        assert {row["task"] for row in csv.DictReader(file)} == {f"t{i + 1}" for i in range(20)}
+    assert json.loads((folder / "s.trace.json").read_text())["traceEvents"]
+    assert (folder / "gantt.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_prints_tables_and_writes_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = folder / "compared"
+    sources = [str(folder / "layered.json"), str(folder / "stream.json")]
+    specs = "fcfs,critical-path,random"
+    assert run(["compare", *sources, "--policies", specs, "--jobs", "1", "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    for words in ("Completion time", "SLO violation rate", "Utilisation of cpu", "Mean wait", "2 workloads", "* "):
+        assert words in text
+    assert "every schedule passed the validator" in text
+    assert "default: 14 nodes in 4 groups" in text
+    assert "report.html" in text
+    with (out / "results.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 6
+    report = out / "report.html"
+    first = report.read_text()
+    report.unlink()
+    assert run(["report", str(out)]) == 0
+    assert "<html" in first
+    assert "<html" in report.read_text()
+
+
+def test_compare_baselines_is_another_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = str(folder / "layered.json")
+    assert run(["compare-baselines", source, "--policies", "fcfs,sjf", "--jobs", "1", "--replays", "4"]) == 0
+    assert "replayed once" in capsys.readouterr().out
+
+
+def test_policies_are_separated_by_commas_that_option_values_may_hold() -> None:
+    assert split_policies("heft, fcfs,,sampling:n=10:scales=0.1,0.2:fbi=1,srw") == [
+        "heft",
+        "fcfs",
+        "sampling:n=10:scales=0.1,0.2:fbi=1",
+        "srw",
+    ]
+
+
+def test_user_errors_are_one_line_and_exit_code_2(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = folder / "layered.json"
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"format": "dagsched-workload", "version": 1, "workflows": [')
+    assert "missing.json" in refused(capsys, "inspect", tmp_path / "missing.json")
+    assert "broken.json" in refused(capsys, "inspect", broken)
+    assert "did you mean 'heft'" in refused(capsys, "compare", source, "--policies", "hefd")
+    assert "poisson:LOAD" in refused(capsys, "compare", source, "--arrivals", "often")
+    assert "no workflow has a deadline" in refused(capsys, "compare", source, "--objective", "slo")
+    assert "cluster" in refused(capsys, "compare", source, "--cluster", tmp_path / "no.yaml")
+    assert "summary.json" in refused(capsys, "report", tmp_path)
+    assert "--tsks" in refused(capsys, "generate", "layered", "--tsks", "3", "--out", tmp_path / "x.json")
+    assert "layered" in refused(capsys, "generate", "lairs", "--out", tmp_path / "x.json")
+    assert "No such command" in refused(capsys, "comparee")
+    assert "Missing" in refused(capsys, "compare")
+    assert "replays" in refused(capsys, "compare", source, "--replays", "many")
+    file = tmp_path / "file"
+    file.write_text("")
+    assert str(file) in refused(capsys, "generate", "layered", "--out", file / "x.json")
+    assert str(file) in refused(capsys, "compare", source, "--policies", "fcfs", "--out", file / "x")
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_a_traceback_free_exit_in_a_real_process(tmp_path: Path) -> None:
+    done = command("inspect", tmp_path / "missing.json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    shell = f"{sys.executable} -m dagsched policies | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_control_c_stops_with_130_and_the_same_command_resumes(folder: Path, tmp_path: Path) -> None:
+    source, out, whole = folder / "stream.json", tmp_path / "out", tmp_path / "whole"
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\n\n\ndef score(state):\n    time.sleep(0.004)\n    return -state.ready_time[state.eligible]\n"
+    )
+    arguments = ["compare", source, "--policies", f"fcfs,{slow}:score", "--noise", "0.2", "--replays", "12"]
+    arguments = [str(a) for a in [*arguments, "--jobs", "2", "--out"]]
+    with subprocess.Popen(
+        [sys.executable, "-m", "dagsched", *arguments, str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=ROOT,
+    ) as process:
+        log = out / ".resume" / "rows.jsonl"
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and process.poll() is None:
+            if log.exists() and log.read_text().count("\n") > 4:
+                break
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert err.strip().split("\n")[-1].startswith("interrupted; finished runs are kept")
+    assert [path.name for path in out.iterdir()] == [".resume"]
+    again = command(*arguments, out)
+    assert again.returncode == 0
+    assert "resuming" in again.stderr
+    assert command(*arguments, whole).returncode == 0
+    assert (out / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
