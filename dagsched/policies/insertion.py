@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dagsched.replay import FIT_TOLERANCE
+
 BLOCK = 32
-FIT_TOLERANCE = 1e-9
 
 
 @njit(cache=True, nogil=True)

@@ -56,7 +56,12 @@ class ListPlanner:
             self._bias = optimistic_costs(replay)
             self._priority = mean_optimistic_cost(replay, self._bias)
 
-    def plan_arrivals(self, workflows: Sequence[int] | IntArray, now: float) -> Plan:
+    @property
+    def finish(self) -> FloatArray:
+        """``[T]`` planned finish of every task planned so far, in seconds."""
+        return self._inserter.finish
+
+    def plan_arrivals(self, workflows: Sequence[int] | range | IntArray, now: float) -> Plan:
         """Plan all tasks of the given workflows; nothing starts before ``now`` (seconds).
 
         Earlier plans keep their bookings. Returns the new entries only, in planning order (topological, so
