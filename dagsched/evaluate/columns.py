@@ -117,6 +117,11 @@ def metric_label(metric: str) -> str:
     return _LABELS.get(metric, metric.replace("_", " "))
 
 
+def in_seconds(metric: str) -> bool:
+    """Whether the metric is a time."""
+    return metric in _SECONDS
+
+
 def csv_cell(value: object) -> str:
     """The text of one CSV cell: the shortest form that reads back as the same number; ``None`` is empty."""
     if value is None:
@@ -135,16 +140,19 @@ def display(metric: str, value: float | None) -> str:
     if metric in _SHARES or metric.startswith(UTILISATION):
         return f"{100 * value:.1f}%"
     if metric in _SECONDS:
-        return f"{digits(value)} s"
+        return f"{digits(value, fixed=True)} s"
     return digits(value)
 
 
-def digits(value: float) -> str:
-    """About four significant digits without an exponent where it can be avoided; thousands separated by a comma."""
+def digits(value: float, *, fixed: bool = False) -> str:
+    """About four significant digits without an exponent where it can be avoided; thousands separated by a comma.
+
+    Trailing zeros after the point are dropped, unless ``fixed`` keeps them for columns of numbers.
+    """
     size = abs(value)
     if size >= 1e9 or (0 < size < 1e-4):
         return f"{value:.3g}"
     if size >= 1000:
         return f"{value:,.0f}"
     text = f"{value:.{max(0, 3 - (math.floor(math.log10(size)) if size >= 1e-9 else 0))}f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+    return text if fixed and size > 0 else text.rstrip("0").rstrip(".") if "." in text else text

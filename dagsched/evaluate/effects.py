@@ -11,6 +11,7 @@ import numpy as np
 
 from dagsched.evaluate.columns import digits, direction, is_ratio_scale, metric_label
 from dagsched.evaluate.statistics import (
+    TIE_TOLERANCE,
     Interval,
     compare_values,
     holm,
@@ -116,11 +117,11 @@ def verdict(table: ResultTable, objective: str, *, seed: int = 0) -> str:
         return f"Only {best.policy} has results, so there is nothing to compare it with."
     runner_up = rivals[0]
     name = metric_label(metric)
-    if all(_is_tie(e) for e in rivals) and best.cells:
+    if all(is_tie(e) for e in rivals) and best.cells:
         return f"All {len(rivals) + 1} policies tie on {name}{_scope(runner_up)}."
     if runner_up.interval is not None and runner_up.interval.low is None:
-        if _is_tie(runner_up):
-            also = [best.policy, *(e.policy for e in rivals if _is_tie(e))]
+        if is_tie(runner_up):
+            also = [best.policy, *(e.policy for e in rivals if is_tie(e))]
             return f"{_listing(also)} share the best {name} on this single replay, which allows no confidence interval."
         how = effect_text(runner_up, metric, interval=False)
         return (
@@ -163,9 +164,27 @@ def amount_text(amount: float, metric: str, *, relative: bool) -> str:
     return _signed(amount, f"{abs(100 * amount):.1f}", " points")
 
 
+def interval_text(effect: Effect, metric: str) -> str:
+    """Such as ``[+1.0, +5.2]``: the ends of the interval in the unit of :func:`amount_text`; empty without one."""
+    interval = effect.interval
+    if interval is None or interval.low is None or interval.high is None:
+        return ""
+    ends = (amount_text(end, metric, relative=effect.relative) for end in (interval.low, interval.high))
+    return f"[{', '.join(end.removesuffix('%').removesuffix(' points').removesuffix(' s') for end in ends)}]"
+
+
+def is_tie(effect: Effect) -> bool:
+    """Whether policy and reference have the same value on every common replay."""
+    return (
+        effect.interval is not None
+        and abs(effect.interval.mean) <= TIE_TOLERANCE
+        and effect.interval.low in (None, effect.interval.high)
+    )
+
+
 def _signed(value: float, text: str, unit: str) -> str:
     if not float(text.replace(",", "")):
-        return f"0{unit}" if unit != "%" else "0.0%"
+        return f"{text}{unit}"
     return f"{'+' if value > 0 else '−'}{text}{unit}"
 
 
@@ -188,15 +207,6 @@ def _sort_key(effect: Effect, sign: int) -> tuple[int, float]:
     if effect.interval is None:
         return 2, 0.0
     return 1, sign * effect.interval.mean
-
-
-def _is_tie(effect: Effect) -> bool:
-    return (
-        effect.interval is not None
-        and abs(effect.interval.mean) <= 1e-9
-        and not effect.interval.excludes_zero
-        and (effect.interval.low is None or effect.interval.low == effect.interval.high)
-    )
 
 
 def _scope(effect: Effect) -> str:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dagsched.evaluate.columns import metric_label
-from dagsched.evaluate.effects import Effect, amount_text
+from dagsched.evaluate.effects import Effect, amount_text, interval_text
 from dagsched.evaluate.gantt import colour_of
 from dagsched.evaluate.report.data import HeadTable, Profile
 from dagsched.evaluate.report.tables import text
@@ -31,18 +31,22 @@ def profile_chart(profile: Profile) -> str:
     def x(factor: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (factor - 1) / (last - 1)
 
+    least = math.floor(4 * float(profile.shares.min())) / 4
+    least = min(least, 0.75)
+
     def y(share: float) -> float:
-        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - share)
+        return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - share) / (1 - least)
 
     parts = []
-    for tenth in (0, 25, 50, 75, 100):
-        at = y(tenth / 100)
+    for part in range(5):
+        share = least + part * (1 - least) / 4
+        at = y(share)
         parts.append(f'<line class="rule" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text x="{_LEFT - 8:g}" y="{at + 4:.1f}" text-anchor="end">{tenth}%</text>')
-    for mark in np.linspace(1.0, last, 6).tolist():
-        percent = 100 * (mark - 1)
-        label = "best" if percent == 0 else f"+{percent:.1f}%" if last < 1.5 else f"+{percent:.0f}%"
-        parts.append(f'<text x="{x(mark):.1f}" y="{_HEIGHT - 24:g}" text-anchor="middle">{label}</text>')
+        parts.append(f'<text x="{_LEFT - 8:g}" y="{at + 4:.1f}" text-anchor="end">{100 * share:.3g}%</text>')
+    for excess in round_marks(last - 1):
+        label = f"+{100 * excess:.3g}%" if excess else "best"
+        anchor = "end" if x(1 + excess) > _WIDTH - 30 else "middle"
+        parts.append(f'<text x="{x(1 + excess):.1f}" y="{_HEIGHT - 24:g}" text-anchor="{anchor}">{label}</text>')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     caption = f"at most this much worse than the best {metric_label(profile.metric)} of the replay"
     parts.append(f'<text x="{middle:g}" y="{_HEIGHT - 5:g}" text-anchor="middle">{text(caption)}</text>')
@@ -66,12 +70,18 @@ def profile_chart(profile: Profile) -> str:
     )
 
 
+def round_marks(span: float) -> list[float]:
+    """About six round numbers from 0 to ``span``."""
+    rough = span / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
+    return [step * k for k in range(int(span / step + 1e-9) + 1)]
+
+
 def _steps(xs: list[float], ys: list[float]) -> str:
     """A right-continuous step path; runs of equal height are one line."""
     path = [f"M{xs[0]:.1f} {ys[0]:.1f}"]
-    for k in range(1, len(xs)):
-        if ys[k] != ys[k - 1]:
-            path.append(f"H{xs[k]:.1f}V{ys[k]:.1f}")
+    path += [f"H{xs[k]:.1f}V{ys[k]:.1f}" for k in range(1, len(xs)) if ys[k] != ys[k - 1]]
     path.append(f"H{xs[-1]:.1f}")
     return "".join(path)
 
@@ -92,7 +102,7 @@ def _domain(ends: list[float]) -> tuple[float, float]:
     """From the least to the largest end, 0 included; far outliers are cut so that the rest stays readable."""
     if not ends:
         return 0.0, 1.0
-    reach = float(np.quantile(np.abs(ends), 0.7)) * 3
+    reach = float(np.quantile(np.abs(ends), 0.85)) * 2.5
     low, high = min(0.0, *ends), max(0.0, *ends)
     if reach > 0:
         low, high = max(low, -reach), min(high, reach)
@@ -122,8 +132,7 @@ def _bar(effect: Effect, metric: str, low: float, high: float) -> str:
             a, b = place(_scaled(interval.low, effect)), place(_scaled(interval.high, effect))
             marks.append(f'<i class="whisk" style="left:{a:.2f}%;width:{b - a:.2f}%"></i>')
             marks += [f'<i class="cap" style="left:{end:.2f}%"></i>' for end in (a, b)]
-            ends = ", ".join(amount_text(e, metric, relative=effect.relative) for e in (interval.low, interval.high))
-            note += f' <span class="ci">[{text(ends)}]</span>'
+            note += f' <span class="ci">{text(interval_text(effect, metric))}</span>'
         marks.append(f'<i class="dot" style="left:{mean:.2f}%"></i>')
     return (
         f'<div class="bar{" isbest" if best else ""}"><div class="who">{text(effect.policy)}</div>'

@@ -8,6 +8,7 @@ import numpy as np
 
 from dagsched.evaluate.columns import digits
 from dagsched.evaluate.gantt import colour_of
+from dagsched.evaluate.report.charts import round_marks
 from dagsched.evaluate.report.data import Gantt
 from dagsched.evaluate.report.tables import text
 
@@ -44,7 +45,7 @@ def _picture(gantt: Gantt) -> str:
             parts.append(f'<text x="{_LEFT - 8:g}" y="{top + band / 2 + 4:.1f}" text-anchor="end">{text(label)}</text>')
     floor = _TOP + bands * band
     parts.append(f'<line class="axis" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{floor:.1f}" y2="{floor:.1f}"/>')
-    for tick in _ticks(span):
+    for tick in round_marks(span):
         at = _LEFT + tick * scale
         anchor = "end" if at > _WIDTH - 40 else "middle"
         label = f"{digits(tick)} s"
@@ -79,14 +80,6 @@ def _blocks(gantt: Gantt, band: float, scale: float) -> str:
             shapes = f'<path d="{outline}"/>'
         groups.append(f'<g fill="{colour_of(colour)}">{shapes}</g>')
     return f'<g class="blocks">{"".join(groups)}</g>'
-
-
-def _ticks(span: float) -> list[float]:
-    """About six round marks from 0 to ``span``."""
-    rough = span / 6
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    return [step * k for k in range(int(span / step + 1e-9) + 1)]
 
 
 def _legend(gantt: Gantt) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagsched.evaluate.columns import metric_label
+from dagsched.evaluate.columns import in_seconds, metric_label
 from dagsched.evaluate.report.charts import effect_bars, profile_chart
 from dagsched.evaluate.report.data import ReportData
 from dagsched.evaluate.report.gantt_svg import gantt_figure
@@ -37,6 +37,8 @@ def render_report(data: ReportData) -> str:
         _skips(data),
         _provenance(data),
     ]
+    first, _, rest = data.verdict.partition(". ")
+    more = f'<p class="more">{text(rest)}</p>' if rest else ""
     chips = "".join(f"<li>{text(entry)}</li>" for entry in data.scope)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -44,7 +46,8 @@ def render_report(data: ReportData) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta name="color-scheme" content="light dark"><title>{text(data.title)}</title>'
         f'<link rel="icon" href="data:,"><style>{CSS}</style></head>\n<body><header><h1>{text(data.title)}</h1>'
-        f'<p class="verdict">{text(data.verdict)}</p><ul class="chips">{chips}</ul>{_alert(data)}</header>\n<main>'
+        f'<p class="verdict">{text(first.removesuffix("."))}.</p>{more}<ul class="chips">{chips}</ul>{_alert(data)}'
+        "</header>\n<main>"
         + "\n".join(part for part in parts if part)
         + "</main>\n<footer>Made by dagsched. Every policy met the same replays; means are over workloads, of the mean "
         "over their replays; intervals resample workloads, then replays. docs/metrics.md has the formulas."
@@ -69,7 +72,7 @@ def _heads(data: ReportData) -> str:
     tables += [missing_table(metric, reason) for metric, reason in data.missing]
     lead = (
         "Means, and paired differences from the best policy of each table. Times differ in percent (geometric mean of "
-        "ratios), rates in percentage points. “Not significant”: the difference may be chance."
+        "ratios), rates in percentage points. Grey: not significant, the difference may be chance."
     )
     return _section("At a glance", lead, f'<div class="grid">{"".join(tables)}</div>')
 
@@ -82,14 +85,17 @@ def _bars(data: ReportData) -> str:
 
 def _spreads(data: ReportData) -> str:
     lead = (
-        "Distance to the best policy of each replay: how often a policy is the best (ties count), the mean of the middle "
-        "half of its replays, and its worst replay."
+        "Distance to the best policy of each replay: how often a policy is the best (ties count), the mean of the "
+        "middle half of its replays, and its worst replay."
     )
     return _section("How steady", lead, spread_table(data.spreads))
 
 
 def _profile(data: ReportData) -> str:
-    lead = "The share of replays on which a policy comes this close to the best of the replay; higher is better."
+    lead = (
+        "The share of replays on which a policy comes this close to the best of the replay; higher is better. "
+        "Curves may coincide."
+    )
     return _section("Performance profile", lead, profile_chart(data.profile))
 
 
@@ -112,7 +118,8 @@ def _slices(data: ReportData) -> str:
 def _workloads(data: ReportData) -> str:
     name = metric_label(data.workloads.metric)
     many = " Means over replays." if max(data.workloads.replays) > 1 else ""
-    lead = f"{name[:1].upper()}{name[1:]}; policies from best to worst, the best of each row marked.{many}"
+    unit = " in seconds" if in_seconds(data.workloads.metric) else ""
+    lead = f"{name[:1].upper()}{name[1:]}{unit}; policies from best to worst, the best of each row marked.{many}"
     return _section("Every workload", lead, workload_table(data.workloads))
 
 
@@ -120,8 +127,8 @@ def _gantts(data: ReportData) -> str:
     if not data.gantts:
         return ""
     lead = (
-        "One band per node; a block is as high as the largest share of the node it holds. The dashed line is the end of "
-        "the last task. Both charts have the same time axis."
+        "One band per node; a block is as high as the largest share of the node it holds. The dashed line is the end "
+        "of the last task. Both charts have the same time axis."
     )
     if len(data.gantts) == 1:
         lead = lead.rsplit(" Both", 1)[0]

@@ -16,8 +16,9 @@ body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.55 system-ui,-ap
 main,header,footer{max-width:1180px;margin:0 auto;padding:0 20px}
 header{padding-top:40px}
 h1{font-size:1.05rem;font-weight:600;color:var(--muted);margin:0 0 10px;letter-spacing:.01em;overflow-wrap:anywhere}
-.verdict{font-size:clamp(1.35rem,1rem + 1.5vw,1.95rem);line-height:1.3;font-weight:650;letter-spacing:-.012em;margin:0
+.verdict{font-size:clamp(1.22rem,1rem + 1.2vw,1.7rem);line-height:1.3;font-weight:650;letter-spacing:-.012em;margin:0
 0 18px;max-width:54rem;overflow-wrap:anywhere;text-wrap:pretty}
+.more{margin:-8px 0 18px;max-width:50rem;color:var(--muted);font-size:1.02rem;overflow-wrap:anywhere}
 .chips{display:flex;flex-wrap:wrap;gap:8px;margin:0 0 8px;padding:0;list-style:none}
 .chips li{background:var(--card);border:1px solid var(--line);border-radius:999px;padding:3px 12px;font-size:.86rem;
 color:var(--muted)}
@@ -27,7 +28,7 @@ h3{font-size:1rem;margin:0 0 8px;font-weight:650}
 .lead{color:var(--muted);margin:0 0 14px;max-width:48rem;font-size:.94rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:18px 20px;box-shadow:var(--shadow);
 min-width:0}
-.grid{display:grid;gap:18px;grid-template-columns:repeat(auto-fit,minmax(min(100%,500px),1fr))}
+.grid{display:grid;gap:18px;grid-template-columns:repeat(auto-fit,minmax(min(100%,500px),1fr));align-items:start}
 .scroll{overflow-x:auto;-webkit-overflow-scrolling:touch;max-width:100%}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:6px 10px;text-align:right;border-bottom:1px solid var(--line);vertical-align:baseline;white-space:nowrap}
@@ -36,7 +37,9 @@ tbody tr:last-child td,tbody tr:last-child th{border-bottom:0}
 th:first-child,td:first-child{text-align:left;padding-left:0}
 td:last-child,th:last-child{padding-right:2px}
 tbody th{color:var(--ink);font-size:.9rem;font-weight:500}
+table th:first-child{position:sticky;left:0;background:var(--card);z-index:1}
 .name{white-space:normal;overflow-wrap:anywhere;min-width:7.5rem;max-width:19rem}
+.wide .name{min-width:15rem}
 .text{white-space:normal;text-align:left;overflow-wrap:anywhere;min-width:9rem}
 tr.best td,tr.best th{color:var(--best);font-weight:650}
 td.best{color:var(--best);font-weight:650}
@@ -71,7 +74,7 @@ svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,sans-serif;fi
 .curve.other{stroke:var(--muted);opacity:.45;stroke-width:1.3}
 .end{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:3 3}
 .blocks{stroke:var(--card);stroke-width:.5}
-.chart{min-width:600px}
+.chart{min-width:760px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:12px 0 0;padding:0;font-size:.86rem}
 .legend li{display:flex;align-items:center;gap:7px;min-width:0;overflow-wrap:anywhere}
 .legend b{flex:none;width:14px;height:14px;border-radius:3px}
@@ -89,6 +92,8 @@ footer{color:var(--muted);font-size:.84rem;padding-top:34px;padding-bottom:44px}
 @media (max-width:640px){body{font-size:15px}main,header,footer{padding-left:14px;padding-right:14px}header{padding-top:
 26px}.card{padding:14px}h2{margin-top:34px}.bar{grid-template-columns:minmax(0,1fr) auto;gap:3px 10px;padding:7px 0}
 .bar .track{grid-column:1/-1;grid-row:2}dl{grid-template-columns:1fr;gap:1px}dd{margin-bottom:9px}
-th,td{padding:6px 8px}.name{min-width:6.5rem;max-width:11rem}}
+th,td{padding:6px 8px}.name{min-width:8rem;max-width:11rem}
+.wide .name{min-width:8rem}.head .ci{display:block}.head h3 .ci,.head thead .ci{display:inline}
+.head thead th:last-child{white-space:normal}}
 @media print{body{background:#fff}.card{box-shadow:none;break-inside:avoid}}
 """

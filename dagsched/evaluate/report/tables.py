@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.evaluate.columns import digits, direction, display, metric_label
-from dagsched.evaluate.effects import Effect, amount_text
+from dagsched.evaluate.effects import Effect, amount_text, interval_text, is_tie
 from dagsched.evaluate.report.data import HeadTable, Matrix, Slice, Spread, WorkloadTable
 from dagsched.evaluate.statistics import compare_values
 from dagsched.workflow import FloatArray
@@ -37,7 +37,7 @@ def head_table(head: HeadTable) -> str:
     title = metric_label(head.metric)
     better = "higher is better" if direction(head.metric) > 0 else "lower is better"
     return (
-        f'<section class="card"><h3>{text(title[:1].upper() + title[1:])} <span class="ci">{better}</span></h3>'
+        f'<section class="card head"><h3>{text(title[:1].upper() + title[1:])} <span class="ci">{better}</span></h3>'
         f"{_folded(top, rows, _HEAD_ROWS, 'policies')}</section>"
     )
 
@@ -52,18 +52,17 @@ def missing_table(metric: str, reason: str) -> str:
 
 
 def effect_cell(effect: Effect, metric: str) -> str:
-    """``+3.1% [+1.0%, +5.2%]``, with a tag where the difference may be chance."""
+    """``+3.1% [+1.0, +5.2]``, grey where the difference may be chance."""
     if effect.policy == effect.reference:
         return '<span class="tag best">best</span>'
     interval = effect.interval
     if interval is None:
         return '<span class="none">–</span>'
+    if is_tie(effect):
+        return '<span class="tag">tie</span>'
     shown = text(amount_text(interval.mean, metric, relative=effect.relative))
-    if interval.low is None or interval.high is None:
-        return shown
-    ends = ", ".join(amount_text(end, metric, relative=effect.relative) for end in (interval.low, interval.high))
-    tag = "" if effect.significant else ' <span class="tag">not significant</span>'
-    return f'{shown} <span class="ci">[{text(ends)}]</span>{tag}'
+    quiet = "" if effect.significant else ' class="none"'
+    return f'<span{quiet}>{shown}</span> <span class="ci">{text(interval_text(effect, metric))}</span>'
 
 
 def workload_table(table: WorkloadTable) -> str:
@@ -80,7 +79,7 @@ def workload_table(table: WorkloadTable) -> str:
         rows.append(f'<tr><th scope=row class="name">{text(name)}{times}</th><td>{tasks}</td>{cells}</tr>')
     cut = len(table.workloads) - len(rows)
     note = f'<p class="lead">{cut:,} more workloads are in results.csv.</p>' if cut > 0 else ""
-    return f'<div class="card">{_folded(top, rows, _OPEN_ROWS, "workloads")}{note}</div>'
+    return f'<div class="card wide">{_folded(top, rows, _OPEN_ROWS, "workloads")}{note}</div>'
 
 
 def spread_table(spreads: Sequence[Spread]) -> str:
@@ -136,7 +135,7 @@ def slice_table(slices: Sequence[Slice], metric: str, policies: Sequence[str]) -
             effect = next((e for e in part.rows if e.policy == policy), None)
             if effect is None or (effect.interval is None and effect.policy != effect.reference):
                 cells.append('<td class="none">–</td>')
-            elif effect.interval is None:
+            elif effect.interval is None or is_tie(effect):
                 cells.append('<td class="best">best</td>')
             else:
                 shown = amount_text(effect.interval.mean, metric, relative=effect.relative)
@@ -178,7 +177,7 @@ def _best_columns(metric: str, values: FloatArray) -> NDArray[np.bool_]:
 def _value_cell(metric: str, value: float, *, marked: bool) -> str:
     if math.isnan(value):
         return '<td class="none">–</td>'
-    return f"<td{' class=best' if marked else ''}>{text(display(metric, value))}</td>"
+    return f"<td{' class=best' if marked else ''}>{text(display(metric, value).removesuffix(' s'))}</td>"
 
 
 def _factor(value: float) -> str:
