@@ -150,8 +150,12 @@ def _jobs(source: Source, progress: Progress | None) -> dict[str, list[_Row]]:
 
 def _records(source: Source, columns: int, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
     """(line number, fields) of a CSV file whose every line has ``columns`` fields and an end."""
+    blank = False
     for number, data, ended in source.lines(progress):
+        if blank:
+            source.refuse(f"line {number - 1}: is empty; the file is damaged")
         if not data:
+            blank = True  # harmless at the very end
             continue
         line = decode(data)
         try:

@@ -75,7 +75,7 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
     known = _number(source, "", document, "known_makespan", None)
     return [
         Workload(
-            name=_text(source, "", document, "name", stem(source.path)) or stem(source.path),
+            name=_text(source, "", document, "name", stem(source.path)),
             workflows=workflows,
             resources=tuple(resources),
             units=_units(source, document),

@@ -35,9 +35,7 @@ def save(workload: Workload, path: str | os.PathLike[str]) -> None:
 
 def dumps(workload: Workload) -> str:
     """The text that :func:`save` writes: one line for each task, for readable diffs."""
-    header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": workload.name}
-    if workload.source:
-        header["source"] = workload.source
+    header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": workload.name, "source": workload.source}
     header["resources"] = list(workload.resources)
     if workload.units:
         header["units"] = dict(sorted(workload.units.items()))
@@ -53,8 +51,11 @@ def dumps(workload: Workload) -> str:
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
-    """``Cluster.to_dict`` with infinities, which JSON cannot write, as ``null``."""
+    """``Cluster.to_dict`` with infinities, which JSON cannot write, as ``null``, and all amounts as floats."""
     value = cluster.to_dict()
+    for group in value["groups"]:
+        group["capacity"] = {resource: float(amount) for resource, amount in group["capacity"].items()}
+        group["speed"] = float(group["speed"])
     bandwidth = value["bandwidth"]
     if isinstance(bandwidth, list):
         value["bandwidth"] = [[None if math.isinf(v) else v for v in row] for row in bandwidth]

@@ -21,8 +21,8 @@ from dagsched.errors import FormatError
 MAX_BYTES = 256 * 2**20
 """Largest file (after decompression) that is read as a whole; streamed formats have no limit when plain."""
 
-MAX_STREAM_BYTES = 64 * 2**30
-"""Most bytes that a compressed stream may expand to before it is taken for a gzip bomb."""
+MAX_RATIO = 250
+"""A compressed stream that expands more than this (text reaches about 20) is taken for a gzip bomb."""
 
 MAX_LINE = 2**20
 """Longest line of a streamed file, in bytes."""
@@ -59,9 +59,11 @@ class Source:
             raw = self.path.open("rb")
         except (OSError, ValueError) as error:
             self.refuse(f"cannot be read: {getattr(error, 'strerror', None) or error}")
-        compressed = raw.read(2) == _GZIP_MAGIC
+        if raw.read(2) == _GZIP_MAGIC:
+            raw.close()
+            return gzip.open(self.path, "rb")  # type: ignore[return-value]
         raw.seek(0)
-        return gzip.open(raw, "rb") if compressed else raw  # type: ignore[return-value]
+        return raw
 
     def read_some(self, stream: BinaryIO, count: int) -> bytes:
         """``stream.read`` with errors of the disk or the compression worded."""
@@ -123,8 +125,10 @@ class Source:
                 read += len(line)
                 if len(line) > MAX_LINE:
                     self.refuse(f"line {number}: is longer than {MAX_LINE} bytes; this is not a table")
-                if raw is not stream and read > MAX_STREAM_BYTES:
-                    self.refuse(f"expands to more than {MAX_STREAM_BYTES // 2**30} GiB; unpack it first")
+                if raw is not stream and read > 2**26 and read > MAX_RATIO * raw.tell():
+                    self.refuse(
+                        f"expands more than {MAX_RATIO}-fold, which no trace does; unpack it first if it is one"
+                    )
                 if progress is not None and number % 20_000 == 0:
                     progress(min(1.0, raw.tell() / total))
                 yield number, line.rstrip(b"\r\n"), line.endswith(b"\n")

@@ -17,7 +17,7 @@ from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 
 MAX_TASKS = 1_000_000
-_MAX_BYTES = 128 * 2**20
+_MAX_BYTES = 64 * 2**20
 _FIRST = re.compile(r"\s*\d{1,9}[ \t]*\r?\n\s*\d+[ \t]+\d+[ \t]+\d+(?=\s|$)")
 _FOOTER_TASKS = re.compile(r"#\s*Tasks\s*:\s*(\d{1,9})\s*\(\+dummy tasks\s*:\s*(\d{1,9})\)")
 _FOOTER_EDGES = re.compile(r"#\s*Edges\s*:\s*(\d{1,12})\b[^#\n]*\(\+d[ua]mmy edges\s*:\s*(\d{1,12})\)")

@@ -6,7 +6,6 @@ data size, query). Milliseconds in the file are seconds in the model.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from dagsched.cluster import Cluster
@@ -17,13 +16,13 @@ from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 
 RESOURCE = "executors"
-_MARKS = re.compile(r'"capacity"\s*:.*"(jobs|tasks)"\s*:', re.DOTALL)
 _LINE_KEYS = ("name", "capacity", "jobs", "tasks")
 _TASK_KEYS = ("id", "job", "duration_ms", "demand", "parents")
 
 
 def _sniff(head: str) -> bool:
-    return head.lstrip().startswith("{") and _MARKS.search(head.split("\n", 1)[0]) is not None
+    first = head.lstrip().split("\n", 1)[0]
+    return first.startswith("{") and '"capacity"' in first and ('"jobs"' in first or '"tasks"' in first)
 
 
 def read(source: Source, _options: ReadOptions) -> list[Workload]:
