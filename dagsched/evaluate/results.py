@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import UTILISATION, csv_cell, result_columns, timing_columns
 from dagsched.evaluate.config import CompareConfig, code_digest
-from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, verdict
+from dagsched.evaluate.effects import OBJECTIVE_METRIC, Effect, effects, verdict
 from dagsched.evaluate.scenario import cluster_of
 from dagsched.evaluate.table import ResultTable, Row
 from dagsched.files import write_atomic
@@ -113,29 +113,30 @@ def _csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
 def summary(comparison: Comparison, command: str) -> dict[str, Any]:
     """What ``summary.json`` holds: verdict, settings, inputs, means with intervals, provenance."""
     config, table = comparison.config, comparison.table
-    metrics = [metric for metric in table.metrics if table.has(metric)]
+    found = {metric: effects(table, metric) for metric in table.metrics if table.has(metric)}
     return {
         "summary_version": SUMMARY_VERSION,
         "objective": config.objective,
         "verdict": comparison.verdict,
         "ranking": list(comparison.ranking),
-        "policies": {policy: _policy_summary(table, policy, metrics) for policy in table.policies},
+        "policies": {policy: _policy_summary(policy, found) for policy in table.policies},
         "refusals": [asdict(refusal) for refusal in comparison.refusals],
         "provenance": provenance(comparison, command),
     }
 
 
-def _policy_summary(table: ResultTable, policy: str, metrics: Sequence[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for metric in metrics:
-        effect = next(e for e in effects(table, metric) if e.policy == policy)
+def _policy_summary(policy: str, found: Mapping[str, Sequence[Effect]]) -> dict[str, Any]:
+    """Mean and effect against the best policy, by metric."""
+    result: dict[str, Any] = {}
+    for metric, effects_of_metric in found.items():
+        effect = next(e for e in effects_of_metric if e.policy == policy)
         entry: dict[str, Any] = {"mean": effect.mean, "replays": effect.cells, "against": effect.reference}
         if effect.interval is not None:
             entry["effect"] = "log ratio" if effect.relative else "difference"
             entry |= {"value": effect.interval.mean, "low": effect.interval.low, "high": effect.interval.high}
             entry["p_value"] = effect.p_value
-        found[metric] = entry
-    return found
+        result[metric] = entry
+    return result
 
 
 def provenance(comparison: Comparison, command: str) -> dict[str, Any]:
