@@ -125,7 +125,7 @@ class Source:
                 read += len(line)
                 if len(line) > MAX_LINE:
                     self.refuse(f"line {number}: is longer than {MAX_LINE} bytes; this is not a table")
-                if raw is not stream and read > 2**26 and read > MAX_RATIO * raw.tell():
+                if raw is not stream and read > 2**24 and read > MAX_RATIO * raw.tell():
                     self.refuse(
                         f"expands more than {MAX_RATIO}-fold, which no trace does; unpack it first if it is one"
                     )

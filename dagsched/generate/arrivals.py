@@ -28,12 +28,11 @@ def poisson_rate(workload: Workload, cluster: Cluster, load: float) -> float:
     supply = dict(
         zip(cluster.resources, (cluster.capacity * (nodes * cluster.speed)[:, None]).sum(axis=0), strict=True)
     )
-    area = np.zeros(len(workload.resources))
-    for workflow in workload.workflows:
-        area += (workflow.demand * (workflow.instances * workflow.duration)[:, None]).sum(axis=0)
-    mean = area / len(workload.workflows)
+    areas = [w.demand * (w.instances * w.duration)[:, None] for w in workload.workflows]
     rates = []
-    for resource, amount in zip(workload.resources, mean.tolist(), strict=True):
+    for column, resource in enumerate(workload.resources):
+        # fsum rounds once, so that the order of workflows and tasks cannot change a digit of the rate
+        amount = math.fsum(x for area in areas for x in area[:, column].tolist()) / len(areas)
         if amount > 0 and supply.get(resource, 0.0) <= 0:
             raise ConfigError(
                 f"arrivals: the workflows need {resource!r}, which cluster {cluster.name!r} does not have"
