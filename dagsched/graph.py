@@ -137,9 +137,7 @@ def mean_level(replay: Replay) -> FloatArray:
 def downward_rank(replay: Replay) -> FloatArray:
     """``[T]`` largest (downward rank + mean estimate + mean transfer) over parents, in seconds."""
     weights = mean_estimate(replay), mean_transfer(replay)
-    return np.asarray(
-        _longest_from_entry(replay.topological_order, replay.parent_ptr, replay.parent_idx, *weights)
-    )
+    return np.asarray(_longest_from_entry(replay.topological_order, replay.parent_ptr, replay.parent_idx, *weights))
 
 
 def bottom_level(replay: Replay, *, realised: bool = False) -> FloatArray:
@@ -156,9 +154,7 @@ def bottom_level(replay: Replay, *, realised: bool = False) -> FloatArray:
 def top_level(replay: Replay) -> FloatArray:
     """``[T]`` longest path from an entry on the fastest groups, no transfers, own time excluded, in seconds."""
     weights = fastest(replay), np.zeros(len(replay.parent_idx))
-    return np.asarray(
-        _longest_from_entry(replay.topological_order, replay.parent_ptr, replay.parent_idx, *weights)
-    )
+    return np.asarray(_longest_from_entry(replay.topological_order, replay.parent_ptr, replay.parent_idx, *weights))
 
 
 def critical_path(replay: Replay, *, realised: bool = True) -> FloatArray:

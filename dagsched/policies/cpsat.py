@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dagsched.errors import PolicyError
 from dagsched.policies.base import Plan
+from dagsched.policies.cliques import exclusive_cliques
 from dagsched.policies.listing import ListPlanner
 from dagsched.policies.runners import PlanPolicy
 from dagsched.policies.sampling import SamplingOptions, check_plannable, is_pooled, path_and_area_bound, sample
@@ -148,6 +149,8 @@ def solve(replay: Replay, *, time_limit: float = 10.0, workers: int = 2, seed: i
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = workers
     solver.parameters.random_seed = seed
+    if workers == 2:  # of the pairs of strategies tried, this one proved most j30-like problems
+        solver.parameters.subsolvers.extend(["quick_restart", "default_lp"])
     if workers == 1:
         solver.parameters.max_deterministic_time = time_limit
     else:
@@ -206,6 +209,7 @@ class _Model:
         self.makespan = self.model.new_int_var(least, horizon, "makespan")
         self._add_places()
         self._add_precedence()
+        self._add_cliques()
         for unit in range(count):
             self.model.add(self.end[unit] <= self.makespan)
         self.model.minimize(self.makespan)
@@ -294,6 +298,18 @@ class _Model:
                         self.model.add(self.start[v] >= self.end[u])
                         if self.delay[edge].any():
                             self._add_transfer(u, v, self.delay[edge])
+
+    def _add_cliques(self) -> None:
+        """Redundant: tasks that exclude each other pairwise, over all resources and paths at once."""
+        for clique in exclusive_cliques(self.replay):
+            units = self.unit_ptr[clique].tolist()
+            lengths = self.ticks[clique, 0].tolist()
+            self.model.add_no_overlap(
+                [
+                    self.model.new_fixed_size_interval_var(self.start[unit], length, "")
+                    for unit, length in zip(units, lengths, strict=True)
+                ]
+            )
 
     def _add_transfer(self, u: int, v: int, delay: NDArray[np.int64]) -> None:
         for a, b in np.argwhere(delay > 0).tolist():

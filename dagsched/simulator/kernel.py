@@ -26,10 +26,19 @@ DECIDE, DONE, GROW, STUCK, ARRIVAL = range(5)
 # Slots of Problem.setting (float) and Problem.switch (int).
 INTERVAL, MAX_WAIT = 0, 1
 PLACEMENT, PER_DECISION, TRANSFERS, PLACEMENT_SEED = range(4)
+# Typed, since a literal -1 would compile every callee a second time.
+NONE, NOT_LATE, ZERO = np.int64(-1), np.int64(-2), np.int64(0)
 EARLIEST_FINISH, BEST_FIT, LEAST_LOADED, ROUND_ROBIN_NODES, RANDOM_NODE = range(5)
 # Scored rules.
 HRRN, SRW, SRW_CP, ROUND_ROBIN, WEIGHTED_FAIR, TETRIS, TETRIS_SRW, CP_DEMAND, CP_DEMAND_WORK = range(9)
 MIN_MIN, MAX_MIN, SUFFERAGE = range(3)
+
+
+# Only entries get the wrapper that unpacks Python arguments: for 60 arrays it takes a second to compile; calling an
+# `inner` function from Python crashes. Nothing here allocates, so reference counting of arrays is off (`_nrt`);
+# together 64 s of compilation became 17 s.
+entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True, _nrt=False)
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
 
 
 class Problem(NamedTuple):
@@ -88,6 +97,7 @@ class State(NamedTuple):
     alloc_start: FloatArray  # [A] s
     alloc_exec: FloatArray  # [A] s
     alloc_finish: FloatArray  # [A] s: the future while the allocation runs
+    event_time: FloatArray  # [A] s, finish times in heap order
     decision_time: FloatArray  # [D] s
     pending: IntArray  # [T] unfinished parents
     unstarted: IntArray  # [T] instances
@@ -113,49 +123,52 @@ class State(NamedTuple):
 # --------------------------------------------------------------------------- events
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _push_event(S, alloc):
     time, task = S.alloc_finish[alloc], S.alloc_task[alloc]
     hole = S.count[EVENTS]
-    S.count[EVENTS] += 1
+    S.count[EVENTS] = hole + 1
     while hole > 0:
         above = (hole - 1) >> 1
-        other = S.event[above]
-        if S.alloc_finish[other] < time or (S.alloc_finish[other] == time and S.alloc_task[other] <= task):
+        other = S.event_time[above]
+        if other < time or (other == time and S.alloc_task[S.event[above]] <= task):
             break
-        S.event[hole] = other
+        S.event[hole] = S.event[above]
+        S.event_time[hole] = other
         hole = above
     S.event[hole] = alloc
+    S.event_time[hole] = time
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pop_event(S):
     top = S.event[0]
     size = S.count[EVENTS] - 1
     S.count[EVENTS] = size
     last = S.event[size]
-    time, task = S.alloc_finish[last], S.alloc_task[last]
+    time, task = S.event_time[size], S.alloc_task[last]
     hole = 0
     while True:
         child = 2 * hole + 1
         if child >= size:
             break
-        a = S.event[child]
+        early = S.event_time[child]
         if child + 1 < size:
-            b = S.event[child + 1]
-            later = S.alloc_finish[a] - S.alloc_finish[b]
-            if later > 0 or (later == 0 and S.alloc_task[b] < S.alloc_task[a]):
+            other = S.event_time[child + 1]
+            if other < early or (other == early and S.alloc_task[S.event[child + 1]] < S.alloc_task[S.event[child]]):
                 child += 1
-                a = b
-        if S.alloc_finish[a] > time or (S.alloc_finish[a] == time and S.alloc_task[a] >= task):
+                early = other
+        if early > time or (early == time and S.alloc_task[S.event[child]] >= task):
             break
-        S.event[hole] = a
+        S.event[hole] = S.event[child]
+        S.event_time[hole] = early
         hole = child
     S.event[hole] = last
+    S.event_time[hole] = time
     return top
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _set_data_ready(P, S, task):
     """Seconds at which the parents' output is complete in each group; fixed once all parents have finished."""
     now = S.clock[NOW]
@@ -175,7 +188,7 @@ def _set_data_ready(P, S, task):
             alloc = S.alloc_older[alloc]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _make_ready(P, S, task):
     """Record that a task is ready; True for a milestone, which the caller completes at once."""
     S.ready_time[task] = S.clock[NOW]
@@ -192,7 +205,7 @@ def _make_ready(P, S, task):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _complete(P, S, task):
     """Finish a task and every milestone that follows at once."""
     now = S.clock[NOW]
@@ -213,7 +226,7 @@ def _complete(P, S, task):
                 top += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _finish_alloc(P, S, alloc):
     task, node = S.alloc_task[alloc], S.alloc_node[alloc]
     group = P.node_group[node]
@@ -223,7 +236,8 @@ def _finish_alloc(P, S, alloc):
             S.free[node, r] = P.capacity[group, r]  # exact again: no rounding is carried over an idle node
         else:
             S.free[node, r] += P.demand[task, r] * S.alloc_count[alloc]
-        S.group_free[group, r] = max(S.group_free[group, r], S.free[node, r])
+        if S.free[node, r] > S.group_free[group, r]:
+            S.group_free[group, r] = S.free[node, r]
     S.count[RELEASES] += 1
     if not S.is_freed[node]:
         S.is_freed[node] = 1
@@ -234,11 +248,11 @@ def _finish_alloc(P, S, alloc):
         _complete(P, S, task)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _settle(P, S):
     """Everything due now: finishes in task order, arrivals, milestones."""
     now = S.clock[NOW]
-    while S.count[EVENTS] > 0 and S.alloc_finish[S.event[0]] <= now:
+    while S.count[EVENTS] > 0 and S.event_time[0] <= now:
         _finish_alloc(P, S, _pop_event(S))
     while S.count[ARRIVED] < len(P.arrival) and P.arrival[S.count[ARRIVED]] <= now:
         w = S.count[ARRIVED]
@@ -249,20 +263,26 @@ def _settle(P, S):
     S.count[EPOCH] += 1
 
 
-@njit(cache=True, nogil=True)
+@entry
 def reset(P, S):
     """Put the state before the first arrival."""
-    S.floats[:] = 0.0
-    S.ints[:] = 0
-    S.ready_time[:] = np.nan
-    S.task_start[:] = np.nan
-    S.task_finish[:] = np.nan
-    S.last_alloc[:] = -1
-    S.workflow_turn[:] = -1
+    for k in range(len(S.count)):
+        S.count[k] = 0
+    S.clock[NOW] = 0.0
     S.clock[LAST_TICK] = -1.0
     S.count[LEFT] = len(P.instances)
     S.count[RELEASES] = 1
+    for w in range(len(P.arrival)):
+        S.workflow_turn[w] = -1
+        S.workflow_left[w] = 0.0
+        S.workflow_service[w] = 0.0
+    for klass in range(len(P.class_task)):
+        S.class_blocked[klass] = 0
     for task in range(len(P.instances)):
+        S.ready_time[task] = np.nan
+        S.task_start[task] = np.nan
+        S.task_finish[task] = np.nan
+        S.last_alloc[task] = -1
         S.unstarted[task] = P.instances[task]
         S.unfinished[task] = P.instances[task]
         S.pending[task] = P.parent_ptr[task + 1] - P.parent_ptr[task]
@@ -273,12 +293,15 @@ def reset(P, S):
             S.group_free[g, r] = P.capacity[g, r]
             for node in range(P.group_ptr[g], P.group_ptr[g + 1]):
                 S.free[node, r] = P.capacity[g, r]
+    for node in range(len(P.node_group)):
+        S.node_running[node] = 0
+        S.is_freed[node] = 0
 
 
 # --------------------------------------------------------------------------- placement
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _node_fits(P, S, task, node):
     group = P.node_group[node]
     for r in range(P.capacity.shape[1]):
@@ -287,7 +310,7 @@ def _node_fits(P, S, task, node):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _group_may_fit(P, S, task, group):
     for r in range(P.capacity.shape[1]):
         if S.group_free[group, r] - P.demand[task, r] < -P.slack[group, r]:
@@ -295,7 +318,7 @@ def _group_may_fit(P, S, task, group):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _tighten(P, S, group):
     for r in range(P.capacity.shape[1]):
         most = 0.0
@@ -304,8 +327,8 @@ def _tighten(P, S, group):
         S.group_free[group, r] = most
 
 
-@njit(cache=True, nogil=True)
-def fits_somewhere(P, S, task):
+@inner
+def _fits_somewhere(P, S, task):
     """Whether one instance fits some node now; remembers per demand class that nothing does."""
     klass = P.klass[task]
     if S.class_blocked[klass] == S.count[RELEASES]:
@@ -321,7 +344,7 @@ def fits_somewhere(P, S, task):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _leftover(P, S, task, node):
     """Sum over resources of (free - demand) / capacity."""
     group = P.node_group[node]
@@ -332,7 +355,7 @@ def _leftover(P, S, task, node):
     return left
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _finish_in(P, S, task, group):
     """Estimated finish in a group if started now."""
     begin = S.clock[NOW]
@@ -341,10 +364,10 @@ def _finish_in(P, S, task, group):
     return begin + P.estimate[task, group]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _tightest_node(P, S, task, group):
     """(node of least leftover in the group or -1, leftover); lowest index among equals."""
-    best, best_left = -1, np.inf
+    best, best_left = NONE, np.inf
     for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
         if _node_fits(P, S, task, node):
             left = _leftover(P, S, task, node)
@@ -355,9 +378,9 @@ def _tightest_node(P, S, task, group):
     return best, best_left
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _place_earliest_finish(P, S, task):
-    best, best_finish, best_left = -1, np.inf, np.inf
+    best, best_finish, best_left = NONE, np.inf, np.inf
     for k in range(P.group_order.shape[1]):
         group = P.group_order[task, k]
         if group < 0:
@@ -369,15 +392,24 @@ def _place_earliest_finish(P, S, task):
             continue
         if not _group_may_fit(P, S, task, group):
             continue
-        node, left = _tightest_node(P, S, task, group)
-        if node < 0:
-            continue
+        node = P.group_ptr[group]
+        if P.group_ptr[group + 1] - node == 1:
+            left = np.nan  # of a node alone in its group only a tie needs the leftover; the group's bound is exact
+        else:
+            node, left = _tightest_node(P, S, task, group)
+            if node < 0:
+                continue
+        if finish == best_finish:
+            if np.isnan(left):
+                left = _leftover(P, S, task, node)
+            if np.isnan(best_left):
+                best_left = _leftover(P, S, task, best)
         if finish < best_finish or left < best_left or (left == best_left and node < best):
             best, best_finish, best_left = node, finish, left
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mix(x):
     """SplitMix64: the own random stream of the `random` placement."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
@@ -386,12 +418,12 @@ def _mix(x):
     return x ^ (x >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _place_by_scan(P, S, task):
     """best-fit, least-loaded, round-robin and random: one pass over all nodes."""
     rule = P.switch[PLACEMENT]
     nodes = len(P.node_group)
-    best, first, second = -1, np.inf, np.inf
+    best, first, second = NONE, np.inf, np.inf
     seen = 0
     for node in range(nodes):
         group = P.node_group[node]
@@ -409,15 +441,15 @@ def _place_by_scan(P, S, task):
         elif rule == ROUND_ROBIN_NODES:
             key, other = float((node - S.count[CURSOR]) % nodes), 0.0
         else:  # reservoir sampling: each fitting node is kept with probability 1 / seen
-            word = _mix(_mix(P.switch[PLACEMENT_SEED]) + np.uint64(S.count[DRAWS] * nodes + node))
+            word = _mix(_mix(np.uint64(P.switch[PLACEMENT_SEED])) + np.uint64(S.count[DRAWS] * nodes + node))
             key, other = (-float(seen) if word % np.uint64(seen) == 0 else 0.0), 0.0
         if key < first or (key == first and other < second):
             best, first, second = node, key, other
     return best
 
 
-@njit(cache=True, nogil=True)
-def place(P, S, task):
+@inner
+def _place(P, S, task):
     """Node the placement rule picks for one instance now, or -1."""
     if P.switch[PLACEMENT] == EARLIEST_FINISH:
         return _place_earliest_finish(P, S, task)
@@ -427,14 +459,15 @@ def place(P, S, task):
 # --------------------------------------------------------------------------- starting work
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _allocate(P, S, truth, task, node, count):
     """Start `count` instances on a node; joins an allocation of the task begun there at this very time."""
     now = S.clock[NOW]
     group = P.node_group[node]
+    alone = P.group_ptr[group + 1] - P.group_ptr[group] == 1
     for r in range(P.capacity.shape[1]):
         S.free[node, r] -= P.demand[task, r] * count
-        if P.group_ptr[group + 1] - P.group_ptr[group] == 1:
+        if alone:
             S.group_free[group, r] = S.free[node, r]
     S.unstarted[task] -= count
     S.count[CURSOR] = node + 1
@@ -462,7 +495,7 @@ def _allocate(P, S, truth, task, node, count):
     _push_event(S, alloc)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _fill(P, S, task, node, limit):
     """How many instances (at most `limit`) fit on the node together with each other."""
     if limit == 1:
@@ -476,14 +509,14 @@ def _fill(P, S, task, node, limit):
     return max(count, 1)
 
 
-@njit(cache=True, nogil=True)
-def has_room(P, S):
+@inner
+def _has_room(P, S):
     """Whether the logs can take one more decision, which starts at most one allocation on each node."""
     return S.count[ALLOCS] + len(P.node_group) <= len(S.alloc_task) and S.count[DECISIONS] < len(S.decision_task)
 
 
-@njit(cache=True, nogil=True)
-def log_decision(S, task):
+@inner
+def _log_decision(S, task):
     """Append to the decision log; -1 is WAIT."""
     S.decision_time[S.count[DECISIONS]] = S.clock[NOW]
     S.decision_task[S.count[DECISIONS]] = task
@@ -492,8 +525,8 @@ def log_decision(S, task):
         S.count[WAITS] += 1
 
 
-@njit(cache=True, nogil=True)
-def start(P, S, truth, task, node, count):
+@inner
+def _start(P, S, truth, task, node, count):
     """Start a ready task: on `node` alone if `count` > 0, else there first and then wherever it fits.
 
     Instances are placed one by one with the placement rule until none is left or none fits. The two rules
@@ -512,13 +545,13 @@ def start(P, S, truth, task, node, count):
         _allocate(P, S, truth, task, node, several)
         left -= several
         if left > 0:
-            node = -1 if count > 0 else place(P, S, task)
+            node = NONE if count > 0 else _place(P, S, task)
     begun -= left
     w = P.workflow_of[task]
     S.workflow_left[w] -= begun * P.fastest[task]
     S.workflow_service[w] += begun * P.area[task]
     S.workflow_turn[w] = S.count[DECISIONS]
-    log_decision(S, task)
+    _log_decision(S, task)
     if S.unstarted[task] == 0:
         slot = S.ready_slot[task]
         last = S.count[READY] - 1
@@ -531,38 +564,66 @@ def start(P, S, truth, task, node, count):
 # --------------------------------------------------------------------------- time
 
 
-@njit(cache=True, nogil=True)
-def any_eligible(P, S):
+@inner
+def _sift(values, hole, size):
+    value = values[hole]
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and values[child + 1] > values[child]:
+            child += 1
+        if values[child] <= value:
+            break
+        values[hole] = values[child]
+        hole = child
+    values[hole] = value
+
+
+@inner
+def _sort(values, size):
+    """Heapsort of the first `size` values, ascending (`ndarray.sort` would need numba's allocator)."""
+    for hole in range(size // 2 - 1, -1, -1):
+        _sift(values, hole, size)
+    for last in range(size - 1, 0, -1):
+        value = values[last]
+        values[last] = values[0]
+        values[0] = value
+        _sift(values, 0, last)
+
+
+@inner
+def _any_eligible(P, S):
     """Whether some ready task fits some node now."""
     for k in range(S.count[READY]):
-        if fits_somewhere(P, S, S.ready[k]):
+        if _fits_somewhere(P, S, S.ready[k]):
             return True
     return False
 
 
-@njit(cache=True, nogil=True)
+@entry
 def eligible(P, S, out):
     """Write the eligible tasks, ascending, into `out`; returns how many."""
     count = 0
     for k in range(S.count[READY]):
-        if fits_somewhere(P, S, S.ready[k]):
+        if _fits_somewhere(P, S, S.ready[k]):
             out[count] = S.ready[k]
             count += 1
-    out[:count].sort()
+    _sort(out, count)
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _next_event(P, S):
     time = np.inf
     if S.count[EVENTS] > 0:
-        time = S.alloc_finish[S.event[0]]
+        time = S.event_time[0]
     if S.count[ARRIVED] < len(P.arrival):
         time = min(time, P.arrival[S.count[ARRIVED]])
     return time
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _next_tick(P, S):
     """First tick k x interval that is not past and not the tick last decided at."""
     k = np.floor(max(S.clock[NOW], S.clock[LAST_TICK], 0.0) / P.setting[INTERVAL])
@@ -574,16 +635,16 @@ def _next_tick(P, S):
     return np.nextafter(max(S.clock[NOW], S.clock[LAST_TICK]), np.inf)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _advance_to_tick(P, S):
     """To the next tick at which something is eligible."""
-    if S.count[EVENTS] > 0 and S.alloc_finish[S.event[0]] <= S.clock[NOW]:
+    if S.count[EVENTS] > 0 and S.event_time[0] <= S.clock[NOW]:
         _settle(P, S)  # zero-duration work of this very tick: decide again at the same tick
-        if any_eligible(P, S):
+        if _any_eligible(P, S):
             return DECIDE
     while S.count[LEFT] > 0:
         time = _next_event(P, S)
-        if any_eligible(P, S):
+        if _any_eligible(P, S):
             tick = _next_tick(P, S)
             if tick < time:
                 S.clock[NOW] = tick
@@ -602,8 +663,8 @@ def _advance_to_tick(P, S):
     return DONE
 
 
-@njit(cache=True, nogil=True)
-def advance(P, S):
+@inner
+def _advance(P, S):
     """Let time pass to the next decision point (event-driven: the next event, eligible tasks or not)."""
     if S.count[LEFT] == 0:
         return DONE
@@ -617,11 +678,11 @@ def advance(P, S):
     return DONE if S.count[LEFT] == 0 else DECIDE
 
 
-@njit(cache=True, nogil=True)
-def overdue(P, S):
+@inner
+def _overdue(P, S):
     """Starvation guard: (task, node) that must start, (-1, -1) if only WAIT is legal, (-2, -1) if nothing is overdue."""
     any_late = False
-    best = -1
+    best = NONE
     for k in range(S.count[READY]):
         task = S.ready[k]
         if S.clock[NOW] - S.ready_time[task] > P.setting[MAX_WAIT]:
@@ -630,11 +691,11 @@ def overdue(P, S):
                 older = S.ready_time[best] - S.ready_time[task]
                 if older < 0 or (older == 0 and P.tie[best] < P.tie[task]):
                     continue
-            if fits_somewhere(P, S, task):
+            if _fits_somewhere(P, S, task):
                 best = task
     if best >= 0:
-        return best, place(P, S, best)
-    return (-1 if any_late else -2), -1
+        return best, _place(P, S, best)
+    return (NONE if any_late else NOT_LATE), NONE
 
 
 # --------------------------------------------------------------------------- choosing by fixed priority
@@ -657,7 +718,7 @@ class Buckets(NamedTuple):
     count: IntArray  # [3] classes in `order`, classes in `blocked`, by_ready
 
 
-@njit(cache=True, nogil=True)
+@entry
 def reset_buckets(B):
     """Forget every task."""
     B.size[:] = 0
@@ -666,7 +727,7 @@ def reset_buckets(B):
     B.count[1] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _first(P, B, a, b):
     """Whether task a runs before task b."""
     if B.key[a] != B.key[b]:
@@ -674,7 +735,7 @@ def _first(P, B, a, b):
     return P.tie[a] < P.tie[b]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _push_task(P, B, task):
     klass = P.klass[task]
     base = B.class_ptr[klass]
@@ -690,7 +751,7 @@ def _push_task(P, B, task):
     B.heap[base + hole] = task
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pop_task(P, B, klass):
     base = B.class_ptr[klass]
     size = B.size[klass] - 1
@@ -710,7 +771,7 @@ def _pop_task(P, B, klass):
     B.heap[base + hole] = last
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _class_up(P, B, hole):
     klass = B.order[hole]
     head = B.heap[B.class_ptr[klass]]
@@ -726,7 +787,7 @@ def _class_up(P, B, hole):
     B.slot[klass] = hole
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _class_down(P, B, hole):
     klass = B.order[hole]
     head = B.heap[B.class_ptr[klass]]
@@ -750,14 +811,14 @@ def _class_down(P, B, hole):
     B.slot[klass] = hole
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _insert_class(P, B, klass):
     B.order[B.count[0]] = klass
     B.count[0] += 1
     _class_up(P, B, B.count[0] - 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _drop_first_class(P, B, slot):
     B.slot[B.order[0]] = slot
     B.count[0] -= 1
@@ -766,7 +827,7 @@ def _drop_first_class(P, B, slot):
         _class_down(P, B, 0)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _take_news(P, S, B):
     """Move fresh tasks into the buckets, and classes that fit a released node out of the blocked list."""
     for k in range(S.count[FRESH]):
@@ -795,7 +856,7 @@ def _take_news(P, S, B):
     S.count[FREED] = 0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_by_priority(P, S, B):
     """(task, node): the eligible task of largest key, or (-1, -1) if nothing is eligible."""
     _take_news(P, S, B)
@@ -809,33 +870,33 @@ def choose_by_priority(P, S, B):
             else:
                 _class_down(P, B, 0)
             continue
-        node = place(P, S, task)
+        node = _place(P, S, task)
         if node >= 0:
             return task, node
         B.blocked[B.count[1]] = klass
         B.count[1] += 1
         _drop_first_class(P, B, -2)
-    return -1, -1
+    return NONE, NONE
 
 
-@njit(cache=True, nogil=True)
+@entry
 def run_by_priority(P, S, truth, B, most):
     """Run to the end (or for `most` decisions) with a fixed priority."""
     while most > 0:
-        if not has_room(P, S):
+        if not _has_room(P, S):
             return GROW
-        task, node = -2, -1
+        task, node = NOT_LATE, NONE
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = overdue(P, S)
+            task, node = _overdue(P, S)
         if task == -2:
             task, node = choose_by_priority(P, S, B)
         if task >= 0:
-            start(P, S, truth, task, node, 0)
+            _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and any_eligible(P, S):
-            log_decision(S, -1)
-        status = advance(P, S)
+        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and _any_eligible(P, S):
+            _log_decision(S, NONE)
+        status = _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -844,7 +905,7 @@ def run_by_priority(P, S, truth, B, most):
 # --------------------------------------------------------------------------- choosing by a score that changes
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _alignment(P, S, task):
     """Tetris: largest sum over resources of demand x free / capacity^2 over the nodes that fit."""
     best = -np.inf
@@ -859,7 +920,7 @@ def _alignment(P, S, task):
     return best
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _score(P, S, rule, task, mean_alignment, mean_left):
     now = S.clock[NOW]
     w = P.workflow_of[task]
@@ -890,7 +951,7 @@ def _score(P, S, rule, task, mean_alignment, mean_left):
     return key
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_by_score(P, S, rule):
     """(task, node): the eligible task of largest score, ties by Problem.tie; (-1, -1) if nothing is eligible."""
     S.count[FRESH] = 0
@@ -899,7 +960,7 @@ def choose_by_score(P, S, rule):
         count, alignment, left = 0, 0.0, 0.0
         for k in range(S.count[READY]):
             task = S.ready[k]
-            if fits_somewhere(P, S, task):
+            if _fits_somewhere(P, S, task):
                 count += 1
                 alignment += _alignment(P, S, task)
                 left += S.workflow_left[P.workflow_of[task]]
@@ -907,7 +968,7 @@ def choose_by_score(P, S, rule):
             mean_alignment = alignment / count
         if count > 0 and left > 0:
             mean_left = left / count
-    best, best_score = -1, -np.inf
+    best, best_score = NONE, -np.inf
     for k in range(S.count[READY]):
         task = S.ready[k]
         if S.class_blocked[P.klass[task]] == S.count[RELEASES]:
@@ -915,31 +976,31 @@ def choose_by_score(P, S, rule):
         score = _score(P, S, rule, task, mean_alignment, mean_left)
         if best >= 0 and (score < best_score or (score == best_score and P.tie[task] > P.tie[best])):
             continue
-        if fits_somewhere(P, S, task):
+        if _fits_somewhere(P, S, task):
             best, best_score = task, score
     if best < 0:
-        return -1, -1
-    return best, place(P, S, best)
+        return NONE, NONE
+    return best, _place(P, S, best)
 
 
-@njit(cache=True, nogil=True)
+@entry
 def run_by_score(P, S, truth, rule, most):
     """Run to the end (or for `most` decisions) with a score computed at each decision."""
     while most > 0:
-        if not has_room(P, S):
+        if not _has_room(P, S):
             return GROW
-        task, node = -2, -1
+        task, node = NOT_LATE, NONE
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = overdue(P, S)
+            task, node = _overdue(P, S)
         if task == -2:
             task, node = choose_by_score(P, S, rule)
         if task >= 0:
-            start(P, S, truth, task, node, 0)
+            _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and any_eligible(P, S):
-            log_decision(S, -1)
-        status = advance(P, S)
+        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and _any_eligible(P, S):
+            _log_decision(S, NONE)
+        status = _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -974,7 +1035,7 @@ class Bookings(NamedTuple):
     count: IntArray  # [4] segments used, bookings due, next due booking, epoch they belong to
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _segment_fits(P, K, task, group, seg):
     for r in range(P.capacity.shape[1]):
         if K.seg_free[seg, r] - P.demand[task, r] < -P.slack[group, r]:
@@ -982,7 +1043,7 @@ def _segment_fits(P, K, task, group, seg):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _cut(K, node, time):
     """The segment of the node that begins exactly at `time` (>= now), split off if need be."""
     seg = K.head[node]
@@ -993,25 +1054,28 @@ def _cut(K, node, time):
     new = K.count[0]
     K.count[0] += 1
     K.seg_time[new] = time
-    K.seg_free[new, :] = K.seg_free[seg, :]
+    for r in range(K.seg_free.shape[1]):
+        K.seg_free[new, r] = K.seg_free[seg, r]
     K.seg_next[new] = K.seg_next[seg]
     K.seg_next[seg] = new
     return new
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _build_profiles(P, S, K):
     now = S.clock[NOW]
     for node in range(len(P.node_group)):
         K.head[node] = node
         K.seg_time[node] = now
-        K.seg_free[node, :] = S.free[node, :]
+        for r in range(P.capacity.shape[1]):
+            K.seg_free[node, r] = S.free[node, r]
         K.seg_next[node] = -1
         K.rising[node] = 1
     K.count[0] = len(P.node_group)
     running = S.count[EVENTS]
-    K.running[:running] = S.event[:running]
-    K.running[:running].sort()  # by allocation number: the heap's order would tell true finish times
+    for k in range(running):
+        K.running[k] = S.event[k]
+    _sort(K.running, running)  # by allocation number: the heap's order would tell true finish times
     for k in range(running):
         alloc = K.running[k]
         task, node = S.alloc_task[alloc], S.alloc_node[alloc]
@@ -1023,11 +1087,13 @@ def _build_profiles(P, S, K):
             for r in range(P.capacity.shape[1]):
                 K.seg_free[seg, r] += P.demand[task, r] * S.alloc_count[alloc]
             seg = K.seg_next[seg]
-    K.fit[:, :] = np.nan
-    K.witness[:] = -1
+    for klass in range(K.fit.shape[0]):
+        K.witness[klass] = -1
+        for node in range(K.fit.shape[1]):
+            K.fit[klass, node] = np.nan
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _earliest_fit(P, S, K, task, node):
     """(start, completion) of one instance on the node around running work and bookings; start holds the node."""
     group = P.node_group[node]
@@ -1049,7 +1115,7 @@ def _earliest_fit(P, S, K, task, node):
     while True:
         begin = K.seg_time[seg]
         end = max(begin, ready) + seconds
-        blocked = -1
+        blocked = NONE
         look = seg
         while look >= 0 and (look == seg or K.seg_time[look] < end):
             if not _segment_fits(P, K, task, group, look):
@@ -1061,7 +1127,7 @@ def _earliest_fit(P, S, K, task, node):
         seg = K.seg_next[blocked]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _find_best(P, S, K, task):
     """Least and second least completion of a task over the nodes that can ever hold it."""
     K.best[task], K.second[task] = np.inf, np.inf
@@ -1079,7 +1145,7 @@ def _find_best(P, S, K, task):
                 K.second[task], K.second_node[task] = completion, node
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _can_start_now(P, K, task):
     """Whether one instance fits some node's first segment; bookings only shrink it, so "no" is remembered."""
     klass = P.klass[task]
@@ -1096,7 +1162,7 @@ def _can_start_now(P, K, task):
     return False
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _book(P, S, K, task, node):
     """Reserve as many instances as fit from the earliest fit on; returns (start, instances)."""
     group = P.node_group[node]
@@ -1127,14 +1193,15 @@ def _book(P, S, K, task, node):
             if K.seg_free[later, r] < K.seg_free[seg, r]:
                 K.rising[node] = 0
         seg = later
-    K.fit[:, node] = np.nan
+    for klass in range(K.fit.shape[0]):
+        K.fit[klass, node] = np.nan
     return begin, several
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pick_unit(P, K, rule, units):
     """Place in `unit` of the task to book next; Problem.tie among equals."""
-    pick, pick_key = -1, -np.inf
+    pick, pick_key = NONE, -np.inf
     for k in range(units):
         task = K.unit[k]
         if rule == MIN_MIN:
@@ -1148,7 +1215,7 @@ def _pick_unit(P, K, rule, units):
     return pick
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _book_all(P, S, K, rule):
     """Book ready tasks until none could start now (later bookings cannot be due); False if the scratch is too small."""
     _build_profiles(P, S, K)
@@ -1187,42 +1254,42 @@ def _book_all(P, S, K, rule):
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_by_booking(P, S, K, rule):
     """(task, node, count) of the next booking due now, (-1, -1, 0) for WAIT, (-3, -1, 0) if the scratch is too small."""
     S.count[FRESH] = 0
     if K.count[3] != S.count[EPOCH] and (S.count[EVENTS] > len(K.running) or not _book_all(P, S, K, rule)):
         K.count[3] = -1
-        return -3, -1, 0
+        return NONE - 2, NONE, ZERO
     while K.count[2] < K.count[1]:
         due = K.count[2]
         K.count[2] = due + 1
         task, node = K.due_task[due], K.due_node[due]
         if S.unstarted[task] > 0 and _node_fits(P, S, task, node):
             return task, node, K.due_count[due]
-    return -1, -1, 0
+    return NONE, NONE, ZERO
 
 
-@njit(cache=True, nogil=True)
+@entry
 def run_by_booking(P, S, truth, K, rule, most):
     """Run to the end (or for `most` decisions) with Min-Min, Max-Min or Sufferage."""
     while most > 0:
-        if not has_room(P, S):
+        if not _has_room(P, S):
             return GROW
-        task, node, several = -2, -1, 0
+        task, node, several = NOT_LATE, NONE, ZERO
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = overdue(P, S)
+            task, node = _overdue(P, S)
         if task == -2:
             task, node, several = choose_by_booking(P, S, K, rule)
         if task == -3:
             return GROW
         if task >= 0:
-            start(P, S, truth, task, node, several)
+            _start(P, S, truth, task, node, several)
             most -= 1
             continue
-        if S.count[EVENTS] > 0 and any_eligible(P, S):
-            log_decision(S, -1)
-        status = advance(P, S)
+        if S.count[EVENTS] > 0 and _any_eligible(P, S):
+            _log_decision(S, NONE)
+        status = _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -1243,11 +1310,11 @@ class Follow(NamedTuple):
     count: IntArray  # [1] workflows planned so far
 
 
-@njit(cache=True, nogil=True)
+@inner
 def choose_by_plan(P, S, F):
     """(task, node, count): the entry of earliest planned start that can start now, or (-1, -1, 0)."""
     S.count[FRESH] = 0
-    best = -1
+    best = NONE
     for node in range(len(P.node_group)):
         while F.head[node] < F.last[node]:
             entry = F.queue[F.head[node]]
@@ -1263,7 +1330,7 @@ def choose_by_plan(P, S, F):
         if best < 0 or F.start[entry] < F.start[F.queue[F.head[best]]]:
             best = node
     if best < 0:
-        return -1, -1, 0
+        return NONE, NONE, ZERO
     entry = F.queue[F.head[best]]
     task = F.task[entry]
     limit = min(F.left[entry], S.unstarted[task])
@@ -1274,26 +1341,26 @@ def choose_by_plan(P, S, F):
     return task, best, several
 
 
-@njit(cache=True, nogil=True)
+@entry
 def run_by_plan(P, S, truth, F, most):
     """Run to the end, for `most` decisions, or until workflows arrive that are not planned yet (ARRIVAL)."""
     while most > 0:
         if S.count[ARRIVED] > F.count[0]:
             return ARRIVAL
-        if not has_room(P, S):
+        if not _has_room(P, S):
             return GROW
-        task, node, several = -2, -1, 0
+        task, node, several = NOT_LATE, NONE, ZERO
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = overdue(P, S)
+            task, node = _overdue(P, S)
         if task == -2:
             task, node, several = choose_by_plan(P, S, F)
         if task >= 0:
-            start(P, S, truth, task, node, several)
+            _start(P, S, truth, task, node, several)
             most -= 1
             continue
-        if S.count[EVENTS] > 0 and any_eligible(P, S):
-            log_decision(S, -1)
-        status = advance(P, S)
+        if S.count[EVENTS] > 0 and _any_eligible(P, S):
+            _log_decision(S, NONE)
+        status = _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -1302,13 +1369,61 @@ def run_by_plan(P, S, truth, F, most):
 # --------------------------------------------------------------------------- helpers for Python callers
 
 
-@njit(cache=True, nogil=True)
+@entry
 def place_in_group(P, S, task, group):
     """Node of least leftover in one group, or -1: for policies that also name the group."""
     return _tightest_node(P, S, task, group)[0]
 
 
-@njit(cache=True, nogil=True)
+@entry
 def node_fits(P, S, task, node):
     """Whether one instance of the task fits the node now."""
     return _node_fits(P, S, task, node)
+
+
+@entry
+def fits_somewhere(P, S, task):
+    """Whether one instance of the task fits some node now."""
+    return _fits_somewhere(P, S, task)
+
+
+@entry
+def place(P, S, task):
+    """Node the placement rule picks for one instance now, or -1."""
+    return _place(P, S, task)
+
+
+@entry
+def has_room(P, S):
+    """Whether the logs can take one more decision."""
+    return _has_room(P, S)
+
+
+@entry
+def log_decision(S, task):
+    """Append to the decision log; -1 is WAIT."""
+    _log_decision(S, task)
+
+
+@entry
+def start(P, S, truth, task, node, count):
+    """Start a ready task: on `node` alone if `count` > 0, else there first and then wherever it fits."""
+    _start(P, S, truth, task, node, count)
+
+
+@entry
+def any_eligible(P, S):
+    """Whether some ready task fits some node now."""
+    return _any_eligible(P, S)
+
+
+@entry
+def advance(P, S):
+    """Let time pass to the next decision point (event-driven: the next event, eligible tasks or not)."""
+    return _advance(P, S)
+
+
+@entry
+def overdue(P, S):
+    """Starvation guard: (task, node) that must start, (-1, -1) if only WAIT is legal, (-2, -1) if nothing is overdue."""
+    return _overdue(P, S)

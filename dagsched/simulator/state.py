@@ -136,6 +136,7 @@ def new_state(problem: Problem, allocations: int, decisions: int) -> State:
         "alloc_start": (allocations,),
         "alloc_exec": (allocations,),
         "alloc_finish": (allocations,),
+        "event_time": (allocations,),
         "decision_time": (decisions,),
     }
     int_shapes: dict[str, tuple[int, ...]] = {"count": (16,)}
