@@ -133,14 +133,17 @@ def csv_cell(value: object) -> str:
     return str(value)
 
 
-def display(metric: str, value: float | None) -> str:
-    """A number for people: seconds with a unit, rates in percent, at most four digits; a dash where empty."""
+def display(metric: str, value: float | None, *, fixed: bool = False) -> str:
+    """A number for people: seconds with a unit, rates in percent, about four digits; a dash where empty.
+
+    ``fixed`` keeps trailing zeros of seconds, for columns of numbers.
+    """
     if value is None or math.isnan(value):
         return "–"
     if metric in _SHARES or metric.startswith(UTILISATION):
         return f"{100 * value:.1f}%"
     if metric in _SECONDS:
-        return f"{digits(value, fixed=True)} s"
+        return f"{digits(value, fixed=fixed)} s"
     return digits(value)
 
 

@@ -158,7 +158,7 @@ def _draw(schedule: Schedule) -> Figure:
     axes.add_collection(PolyCollection(list(corners), facecolors=fills, edgecolors="white", linewidths=thin))
     first = schedule.replay.first_arrival
     axes.set_xlim(first, first + max(schedule.makespan, 1e-9))
-    axes.set_ylim(0, bands)
+    axes.set_ylim(0, max(bands, 1))
     step = max(1, -(-bands // 40))
     shown = range(0, bands, step)
     axes.set_yticks([bands - 1 - n + 0.5 for n in shown], [chart.nodes[n] for n in shown])

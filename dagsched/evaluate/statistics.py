@@ -149,7 +149,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def compare_values(left: FloatArray, right: FloatArray) -> IntArray:
-    """Elementwise -1, 0 or 1: left smaller, tied (:data:`TIE_TOLERANCE`), larger."""
+    """Elementwise -1, 0 or 1: left smaller, tied (:data:`TIE_TOLERANCE`), larger; finite values only."""
     near = np.abs(left - right) <= TIE_TOLERANCE * np.maximum(np.abs(left), np.abs(right))
     return np.asarray(np.where(near, 0, np.sign(left - right)), np.int64)
 

@@ -31,7 +31,7 @@ def gantt_figure(gantt: Gantt) -> str:
 def _picture(gantt: Gantt) -> str:
     chart = gantt.chart
     bands = max(1, len(chart.nodes))
-    band = float(np.clip(240 / bands, 7.0, 30.0)) if bands > 1 else 240.0
+    band = float(np.clip(280 / bands, 7.0, 44.0)) if bands > 1 else 240.0
     height = _TOP + bands * band + _BOTTOM
     span = max(gantt.horizon - gantt.begin, 1e-12)
     scale = (_WIDTH - _LEFT - _RIGHT) / span
@@ -79,7 +79,8 @@ def _blocks(gantt: Gantt, band: float, scale: float) -> str:
             outline = "".join(f"M{left[k]:.1f} {top[k]:.1f}h{wide[k]:.1f}v{high[k]:.1f}h-{wide[k]:.1f}z" for k in rows)
             shapes = f'<path d="{outline}"/>'
         groups.append(f'<g fill="{colour_of(colour)}">{shapes}</g>')
-    return f'<g class="blocks">{"".join(groups)}</g>'
+    fine = " fine" if len(high) and float(np.median(high)) < 4 else ""
+    return f'<g class="blocks{fine}">{"".join(groups)}</g>'
 
 
 def _legend(gantt: Gantt) -> str:

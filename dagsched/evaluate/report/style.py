@@ -74,6 +74,8 @@ svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,sans-serif;fi
 .curve.other{stroke:var(--muted);opacity:.45;stroke-width:1.3}
 .end{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:3 3}
 .blocks{stroke:var(--card);stroke-width:.5}
+.blocks.fine{stroke-width:.15}
+.legend+.lead{margin:10px 0 0}
 .chart{min-width:760px}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:12px 0 0;padding:0;font-size:.86rem}
 .legend li{display:flex;align-items:center;gap:7px;min-width:0;overflow-wrap:anywhere}

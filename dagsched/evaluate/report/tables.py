@@ -28,7 +28,8 @@ def text(value: object) -> str:
 
 def head_table(head: HeadTable) -> str:
     """One metric: mean, and effect against the best with its interval."""
-    rows = [_head_row(effect, head.metric) for effect in head.rows]
+    fixed = any(not effect.mean.is_integer() for effect in head.rows)
+    rows = [_head_row(effect, head.metric, fixed=fixed) for effect in head.rows]
     reference = text(head.rows[0].reference)
     top = (
         f"<thead><tr><th scope=col>policy</th><th scope=col>mean</th>"
@@ -69,11 +70,13 @@ def workload_table(table: WorkloadTable) -> str:
     """Means of every workload and policy, the best of each row marked; folded beyond 20 rows."""
     heads = "".join(f"<th scope=col>{text(policy)}</th>" for policy in table.policies)
     top = f"<thead><tr><th scope=col>workload</th><th scope=col>tasks</th>{heads}</tr></thead>"
+    fixed = bool((table.values % 1 > 0).any())
     rows = []
     for row, name in enumerate(table.workloads[:_MOST_ROWS]):
         values = table.values[row]
         best = _best_columns(table.metric, values)
-        cells = "".join(_value_cell(table.metric, float(v), marked=bool(b)) for v, b in zip(values, best, strict=True))
+        pairs = zip(values.tolist(), best.tolist(), strict=True)
+        cells = "".join(_value_cell(table.metric, v, marked=b, fixed=fixed) for v, b in pairs)
         times = f' <span class="ci">× {table.replays[row]}</span>' if table.replays[row] > 1 else ""
         tasks = f"{table.task_counts[row]:,}"
         rows.append(f'<tr><th scope=row class="name">{text(name)}{times}</th><td>{tasks}</td>{cells}</tr>')
@@ -158,26 +161,27 @@ def plain_table(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers:
     return f'<div class="card">{_folded(f"<thead><tr>{top}</tr></thead>", body, _OPEN_ROWS, "rows")}</div>'
 
 
-def _head_row(effect: Effect, metric: str) -> str:
+def _head_row(effect: Effect, metric: str, *, fixed: bool) -> str:
     best = effect.policy == effect.reference
     return (
         f'<tr{" class=best" if best else ""}><th scope=row class="name">{text(effect.policy)}</th>'
-        f"<td>{display(metric, effect.mean)}</td><td>{effect_cell(effect, metric)}</td></tr>"
+        f"<td>{display(metric, effect.mean, fixed=fixed)}</td><td>{effect_cell(effect, metric)}</td></tr>"
     )
 
 
 def _best_columns(metric: str, values: FloatArray) -> NDArray[np.bool_]:
-    known = values[~np.isnan(values)]
-    if not len(known):
-        return np.zeros(len(values), np.bool_)
-    best = known.max() if direction(metric) > 0 else known.min()
-    return np.asarray(compare_values(values, np.full(len(values), best)) == 0)
+    best = np.zeros(len(values), np.bool_)
+    known = ~np.isnan(values)
+    if known.any():
+        top = values[known].max() if direction(metric) > 0 else values[known].min()
+        best[known] = compare_values(values[known], top) == 0
+    return best
 
 
-def _value_cell(metric: str, value: float, *, marked: bool) -> str:
+def _value_cell(metric: str, value: float, *, marked: bool, fixed: bool) -> str:
     if math.isnan(value):
         return '<td class="none">–</td>'
-    return f"<td{' class=best' if marked else ''}>{text(display(metric, value).removesuffix(' s'))}</td>"
+    return f"<td{' class=best' if marked else ''}>{display(metric, value, fixed=fixed).removesuffix(' s')}</td>"
 
 
 def _factor(value: float) -> str:
