@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from dagsched.errors import ConfigError, InvalidClusterError
 from dagsched.shipped import shipped
 
+MAX_GROUPS = 1024
+"""Bandwidth and latency are dense matrices over the groups."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
@@ -87,13 +90,19 @@ class Cluster:
             raise InvalidClusterError(f"cluster {self.name!r}: has no groups; a cluster needs at least one")
         if not self.resources:
             raise InvalidClusterError(f"cluster {self.name!r}: has no resources; give the groups a capacity")
+        if len(self.groups) > MAX_GROUPS:
+            raise InvalidClusterError(
+                f"cluster {self.name!r}: has {len(self.groups)} groups, at most {MAX_GROUPS} work"
+            )
         names = [group.name for group in self.groups]
         for group in self.groups:
             where = f"cluster {self.name!r}, group {group.name!r}"
             if not isinstance(group.name, str) or not group.name or names.count(group.name) > 1:
                 raise InvalidClusterError(f"{where}: group names must be unique texts that are not empty")
             if isinstance(group.nodes, bool) or not isinstance(group.nodes, int) or not 1 <= group.nodes <= 10**6:
-                raise InvalidClusterError(f"{where}: nodes is {group.nodes!r}, expected a whole number from 1 to 1000000")
+                raise InvalidClusterError(
+                    f"{where}: nodes is {group.nodes!r}, expected a whole number from 1 to 1000000"
+                )
             if not _positive(group.speed):
                 raise InvalidClusterError(f"{where}: speed is {group.speed!r}, expected a finite number > 0")
             for resource, amount in group.capacity.items():
@@ -197,8 +206,9 @@ def default_cluster(name: str = "default") -> Cluster:
 
 
 def _positive(value: object) -> bool:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value > 0  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return False
+    return math.isfinite(float(value)) and float(value) > 0
 
 
 def _amount(group: object, what: object, value: object) -> float:

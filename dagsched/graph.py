@@ -40,7 +40,7 @@ def _longest_from_entry(topological_order, parent_ptr, parent_idx, weight, edge_
 
 
 @njit(cache=True, nogil=True)
-def _count_descendants(topological_order, child_ptr, child_idx, weight, first, last):  # type: ignore[no-untyped-def]
+def _count_descendants(child_ptr, child_idx, weight, first, last):  # type: ignore[no-untyped-def]
     """(weight sum, count) over distinct descendants of tasks ``first..last``, by one search per task."""
     total = np.zeros(last - first)
     count = np.zeros(last - first, np.int64)
@@ -172,7 +172,7 @@ def descendants(replay: Replay, weight: FloatArray) -> tuple[FloatArray, NDArray
     count = np.zeros(len(replay), np.int64)
     for first, last in zip(replay.workflow_ptr[:-1], replay.workflow_ptr[1:], strict=True):
         total[first:last], count[first:last] = _count_descendants(
-            replay.topological_order, replay.child_ptr, replay.child_idx, weight, first, last
+            replay.child_ptr, replay.child_idx, weight, first, last
         )
     return total, count
 

@@ -261,7 +261,24 @@ def _longer(array, length):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def plan_workflows(tasks, at_position, position, release, estimate, demand, can_hold, children, arrays, capacity, transfers, node_from, node_to, bias, scratch, profiles):  # type: ignore[no-untyped-def]
+def plan_workflows(
+    tasks,
+    at_position,
+    position,
+    release,
+    estimate,
+    demand,
+    can_hold,
+    children,
+    arrays,
+    capacity,
+    transfers,
+    node_from,
+    node_to,
+    bias,
+    scratch,
+    profiles,
+):  # type: ignore[no-untyped-def]
     """Plan every task of whole workflows into the profiles, highest priority among the ready ones first.
 
     Each instance goes where finish + bias is least (lowest node on ties). Instances of one task that end up

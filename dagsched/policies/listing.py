@@ -179,9 +179,7 @@ def optimistic_costs(replay: Replay) -> FloatArray:
     """``[T, G]`` PEFT's optimistic cost table in seconds: the least time from a task's finish in a group to the exit."""
     child_ptr, child_idx, edge = child_rows(replay.parent_ptr, replay.parent_idx)
     seconds = mean_transfer(replay)[edge]
-    table = optimistic_cost(
-        replay.topological_order, child_ptr, child_idx, seconds, replay.estimate, replay.can_hold
-    )
+    table = optimistic_cost(replay.topological_order, child_ptr, child_idx, seconds, replay.estimate, replay.can_hold)
     return np.asarray(table)
 
 

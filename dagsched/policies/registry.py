@@ -166,12 +166,39 @@ def _list(name: str, description: str) -> PolicyInfo:
         def planner(replay: Replay, seed: int) -> Any:  # noqa: ARG001
             from dagsched.policies.listing import ListPlanner
 
-            return ListPlanner(name, replay)  # type: ignore[arg-type]
+            return ListPlanner(name, replay)
 
         return PlanPolicy(spec, planner)
 
     return PolicyInfo(name, description, "list", make)
 
+
+def _make_sampling(spec: str, options: Options) -> Policy:
+    from dagsched.policies.sampling import make_sampling
+
+    return make_sampling(spec, options)
+
+
+def _make_cp_sat(spec: str, options: Options) -> Policy:
+    from dagsched.policies.cpsat import make_cp_sat
+
+    return make_cp_sat(spec, options)
+
+
+_SAMPLING_OPTIONS = {
+    "rule": "base priority: lft, lst, mts, critical-path, cp+demand, cp+demand+work, graphene, sjf or ljf (cp+demand)",
+    "n": "schedules generated; a forward-backward round counts 2 (256)",
+    "sgs": "schedule generation: serial, parallel or mixed (parallel)",
+    "fbi": "1 = forward-backward improvement of every sample, one pooled node only (0)",
+    "scales": "ladder of noise scales as shares of the rule's spread, taken in turn (0.01,0.02,0.05,0.1)",
+    "objective": "makespan or flow_time (makespan)",
+    "seed": "random seed (0)",
+}
+_CP_SAT_OPTIONS = {
+    "time_limit": "seconds (10)",
+    "workers": "threads (2)",
+    "seed": "random seed (0)",
+}
 
 _POLICIES: dict[str, PolicyInfo] = {
     info.name: info
@@ -206,6 +233,20 @@ _POLICIES: dict[str, PolicyInfo] = {
             "cp+demand with half the demand and 0.3 x work of all descendants",
             kernel.CP_DEMAND_WORK,
             rules.cp_demand_work,
+        ),
+        PolicyInfo(
+            "sampling",
+            "best of n whole schedules from one rule with Gumbel noise (batch, no noise)",
+            "search",
+            _make_sampling,
+            _SAMPLING_OPTIONS,
+        ),
+        PolicyInfo(
+            "cp-sat",
+            "OR-Tools CP-SAT, ground truth to about 60 tasks (batch, no noise; extra 'cp')",
+            "exact",
+            _make_cp_sat,
+            _CP_SAT_OPTIONS,
         ),
     )
 }

@@ -47,10 +47,10 @@ class PriorityPolicy:
         def run(most: int) -> None:
             status = kernel.GROW
             while status == kernel.GROW:
-                before = int(simulator.state.count[kernel.DECISIONS])
+                before = int(simulator.state.counter[kernel.DECISIONS])
                 status = kernel.run_by_priority(problem, simulator.state, simulator.truth, buckets, most)
                 if status == kernel.GROW:
-                    most -= int(simulator.state.count[kernel.DECISIONS]) - before
+                    most -= int(simulator.state.counter[kernel.DECISIONS]) - before
                     simulator.grow()
             _check(status)
 
@@ -69,7 +69,7 @@ def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) ->
         order=np.zeros(classes, np.int64),
         slot=np.full(classes, -1, np.int64),
         blocked=np.zeros(classes, np.int64),
-        count=np.array([0, 0, by_ready], np.int64),
+        counter=np.array([0, 0, by_ready], np.int64),
     )
 
 
@@ -97,10 +97,10 @@ class ScorePolicy:
         def run(most: int) -> None:
             status = kernel.GROW
             while status == kernel.GROW:
-                before = int(simulator.state.count[kernel.DECISIONS])
+                before = int(simulator.state.counter[kernel.DECISIONS])
                 status = kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, most)
                 if status == kernel.GROW:
-                    most -= int(simulator.state.count[kernel.DECISIONS]) - before
+                    most -= int(simulator.state.counter[kernel.DECISIONS]) - before
                     simulator.grow()
             _check(status)
 
@@ -126,10 +126,10 @@ class BookingPolicy:
             status = kernel.GROW
             while status == kernel.GROW:
                 state = simulator.state
-                before = int(state.count[kernel.DECISIONS])
+                before = int(state.counter[kernel.DECISIONS])
                 status = kernel.run_by_booking(problem, state, simulator.truth, bookings, self.rule, most)
                 if status == kernel.GROW:
-                    most -= int(state.count[kernel.DECISIONS]) - before
+                    most -= int(state.counter[kernel.DECISIONS]) - before
                     if not kernel.has_room(problem, state):
                         simulator.grow()
                     else:
@@ -162,13 +162,13 @@ def _new_bookings(problem: Problem, allocations: int, room: int, old: Bookings |
         due_task=np.zeros(segments, np.int64),
         due_node=np.zeros(segments, np.int64),
         due_count=np.zeros(segments, np.int64),
-        count=np.array([0, 0, 0, -1], np.int64),
+        counter=np.array([0, 0, 0, -1], np.int64),
     )
     if old is not None:  # bookings due now, made before the logs had to grow, are kept
         for name in ("due_task", "due_node", "due_count"):
             kept = getattr(old, name)
             getattr(fresh, name)[: len(kept)] = kept
-        fresh.count[:] = old.count
+        fresh.counter[:] = old.counter
     return fresh
 
 
@@ -199,7 +199,7 @@ class PlanPolicy:
         plans: list[Plan] = []
 
         def plan_new() -> Follow:
-            planned, arrived = int(follow.count[0]), int(simulator.state.count[kernel.ARRIVED])
+            planned, arrived = int(follow.counter[0]), int(simulator.state.counter[kernel.ARRIVED])
             plan = planner.plan_arrivals(np.arange(planned, arrived), simulator.now)
             _check_plan(self.name, simulator, plan)
             rest = [_rest_of(follow, plans)] if plans else []
@@ -210,9 +210,9 @@ class PlanPolicy:
             nonlocal follow
             status = kernel.GROW
             while status in (kernel.GROW, kernel.ARRIVAL):
-                before = int(simulator.state.count[kernel.DECISIONS] - simulator.state.count[kernel.WAITS])
+                before = int(simulator.state.counter[kernel.DECISIONS] - simulator.state.counter[kernel.WAITS])
                 status = kernel.run_by_plan(problem, simulator.state, simulator.truth, follow, most)
-                most -= int(simulator.state.count[kernel.DECISIONS] - simulator.state.count[kernel.WAITS]) - before
+                most -= int(simulator.state.counter[kernel.DECISIONS] - simulator.state.counter[kernel.WAITS]) - before
                 if status == kernel.GROW:
                     simulator.grow()
                 elif status == kernel.ARRIVAL:
@@ -255,7 +255,7 @@ def _new_follow(problem: Problem, plans: list[Plan], workflows: int) -> Follow:
         queue=queue,
         head=np.concatenate([[0], last[:-1]]).astype(np.int64),
         last=last,
-        count=np.array([workflows], np.int64),
+        counter=np.array([workflows], np.int64),
     )
 
 

@@ -39,9 +39,9 @@ RULES: Mapping[str, Callable[[Replay, Problem], FloatArray]] = {
 GENERATIONS = {"serial": sgs.SERIAL, "parallel": sgs.PARALLEL, "mixed": sgs.MIXED}
 OBJECTIVES = {"makespan": sgs.MAKESPAN, "flow_time": sgs.FLOW_TIME}
 OPTIONS: Mapping[str, str] = {
-    "rule": f"base priority: {', '.join(RULES)} (cp+demand)",
+    "rule": f"base priority: {', '.join(RULES)} (cp+demand+work)",
     "n": "schedules generated; a forward-backward round counts 2 (256)",
-    "sgs": "schedule generation: serial, parallel or mixed (parallel)",
+    "sgs": "schedule generation: serial, parallel or mixed (mixed)",
     "fbi": "1 = forward-backward improvement of every sample, one pooled node only (0)",
     "scales": "ladder of noise scales as shares of the rule's spread, taken in turn (0.01,0.02,0.05,0.1)",
     "objective": "makespan or flow_time (makespan)",
@@ -65,9 +65,9 @@ class SamplingOptions:
         seed: of the noise.
     """
 
-    rule: str = "cp+demand"
+    rule: str = "cp+demand+work"
     n: int = 256
-    generation: str = "parallel"
+    generation: str = "mixed"
     improve: bool = False
     scales: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1)
     objective: str = "makespan"
@@ -284,6 +284,6 @@ def _simulate(simulator: Simulator, key: FloatArray) -> tuple[Plan, FloatArray]:
     """The simulator's schedule under a fixed priority, as a plan, and every task's finish in seconds."""
     simulator.reset()
     PriorityPolicy("sampling", lambda replay, problem: key).begin(simulator)(MANY)  # noqa: ARG005
-    state, count = simulator.state, int(simulator.state.count[kernel.ALLOCS])
+    state, count = simulator.state, int(simulator.state.counter[kernel.ALLOCS])
     task, node, units = (a[:count].copy() for a in (state.alloc_task, state.alloc_node, state.alloc_count))
     return Plan(task, node, units, state.alloc_start[:count].copy()), state.task_finish.copy()

@@ -245,7 +245,9 @@ def _value(objective, last_finish, origin, finish, workflow_of, latest):  # type
 
 
 @njit(cache=True, nogil=True)
-def best_of(passes, score, scales, generation, improve, seed, problem, origin, objective, workflow_of, workflows, bound):  # type: ignore[no-untyped-def]
+def best_of(
+    passes, score, scales, generation, improve, seed, problem, origin, objective, workflow_of, workflows, bound
+):  # type: ignore[no-untyped-def]
     """The best of ``passes`` schedules from perturbed priorities.
 
     Sample ``k`` adds Gumbel noise of ``scales[k % len(scales)]``; sample 0 is unperturbed. Mixed generation

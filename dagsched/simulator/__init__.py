@@ -4,8 +4,8 @@ May import the data model and ``graph``; knows nothing of features, learning or 
 ``simulate.py``, then ``simulator.py``; ``kernel.py`` holds every compiled loop.
 """
 
-from dagsched.simulator.simulate import simulate
+from dagsched.simulator.simulate import simulate, warmup
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
 
-__all__ = ["Simulator", "simulate", "validate"]
+__all__ = ["Simulator", "simulate", "validate", "warmup"]

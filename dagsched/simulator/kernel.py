@@ -10,7 +10,7 @@ function that chooses reads either; the leak test guards that.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dagsched.workflow import FloatArray, IntArray
 
-# Slots of State.clock and State.count.
+# Slots of State.clock and State.counter.
 NOW, LAST_TICK = 0, 1
 ALLOCS, EVENTS, READY, ARRIVED, LEFT, DECISIONS, RELEASES, EPOCH, CURSOR, WAITS, FRESH, FREED, DRAWS = range(13)
 # What `advance` and the runners return.
@@ -27,7 +27,9 @@ DECIDE, DONE, GROW, STUCK, ARRIVAL = range(5)
 INTERVAL, MAX_WAIT = 0, 1
 PLACEMENT, PER_DECISION, TRANSFERS, PLACEMENT_SEED = range(4)
 # Typed, since a literal -1 would compile every callee a second time.
-NONE, NOT_LATE, ZERO = np.int64(-1), np.int64(-2), np.int64(0)
+NONE: Any = np.int64(-1)
+NOT_LATE: Any = np.int64(-2)
+ZERO: Any = np.int64(0)
 EARLIEST_FINISH, BEST_FIT, LEAST_LOADED, ROUND_ROBIN_NODES, RANDOM_NODE = range(5)
 # Scored rules.
 HRRN, SRW, SRW_CP, ROUND_ROBIN, WEIGHTED_FAIR, TETRIS, TETRIS_SRW, CP_DEMAND, CP_DEMAND_WORK = range(9)
@@ -85,7 +87,7 @@ class State(NamedTuple):
     floats: FloatArray
     ints: IntArray
     clock: FloatArray  # [2] s
-    count: IntArray  # [16]
+    counter: IntArray  # [16]
     free: FloatArray  # [N, R]
     group_free: FloatArray  # [G, R] at least the largest free amount in the group
     ready_time: FloatArray  # [T] s, NaN before
@@ -126,8 +128,8 @@ class State(NamedTuple):
 @inner
 def _push_event(S, alloc):
     time, task = S.alloc_finish[alloc], S.alloc_task[alloc]
-    hole = S.count[EVENTS]
-    S.count[EVENTS] = hole + 1
+    hole = S.counter[EVENTS]
+    S.counter[EVENTS] = hole + 1
     while hole > 0:
         above = (hole - 1) >> 1
         other = S.event_time[above]
@@ -143,8 +145,8 @@ def _push_event(S, alloc):
 @inner
 def _pop_event(S):
     top = S.event[0]
-    size = S.count[EVENTS] - 1
-    S.count[EVENTS] = size
+    size = S.counter[EVENTS] - 1
+    S.counter[EVENTS] = size
     last = S.event[size]
     time, task = S.event_time[size], S.alloc_task[last]
     hole = 0
@@ -194,12 +196,12 @@ def _make_ready(P, S, task):
     S.ready_time[task] = S.clock[NOW]
     if P.milestone[task]:
         return True
-    slot = S.count[READY]
+    slot = S.counter[READY]
     S.ready[slot] = task
     S.ready_slot[task] = slot
-    S.count[READY] = slot + 1
-    S.fresh[S.count[FRESH]] = task
-    S.count[FRESH] += 1
+    S.counter[READY] = slot + 1
+    S.fresh[S.counter[FRESH]] = task
+    S.counter[FRESH] += 1
     if P.switch[TRANSFERS]:
         _set_data_ready(P, S, task)
     return False
@@ -217,7 +219,7 @@ def _complete(P, S, task):
         if P.milestone[task]:
             S.task_start[task] = now
         S.task_finish[task] = now
-        S.count[LEFT] -= 1
+        S.counter[LEFT] -= 1
         for k in range(P.child_ptr[task], P.child_ptr[task + 1]):
             child = P.child_idx[k]
             S.pending[child] -= 1
@@ -238,11 +240,11 @@ def _finish_alloc(P, S, alloc):
             S.free[node, r] += P.demand[task, r] * S.alloc_count[alloc]
         if S.free[node, r] > S.group_free[group, r]:
             S.group_free[group, r] = S.free[node, r]
-    S.count[RELEASES] += 1
+    S.counter[RELEASES] += 1
     if not S.is_freed[node]:
         S.is_freed[node] = 1
-        S.freed[S.count[FREED]] = node
-        S.count[FREED] += 1
+        S.freed[S.counter[FREED]] = node
+        S.counter[FREED] += 1
     S.unfinished[task] -= S.alloc_count[alloc]
     if S.unfinished[task] == 0:
         _complete(P, S, task)
@@ -252,26 +254,26 @@ def _finish_alloc(P, S, alloc):
 def _settle(P, S):
     """Everything due now: finishes in task order, arrivals, milestones."""
     now = S.clock[NOW]
-    while S.count[EVENTS] > 0 and S.event_time[0] <= now:
+    while S.counter[EVENTS] > 0 and S.event_time[0] <= now:
         _finish_alloc(P, S, _pop_event(S))
-    while S.count[ARRIVED] < len(P.arrival) and P.arrival[S.count[ARRIVED]] <= now:
-        w = S.count[ARRIVED]
-        S.count[ARRIVED] += 1
+    while S.counter[ARRIVED] < len(P.arrival) and P.arrival[S.counter[ARRIVED]] <= now:
+        w = S.counter[ARRIVED]
+        S.counter[ARRIVED] += 1
         for task in range(P.workflow_ptr[w], P.workflow_ptr[w + 1]):
             if S.pending[task] == 0 and np.isnan(S.ready_time[task]) and _make_ready(P, S, task):
                 _complete(P, S, task)
-    S.count[EPOCH] += 1
+    S.counter[EPOCH] += 1
 
 
 @entry
 def reset(P, S):
     """Put the state before the first arrival."""
-    for k in range(len(S.count)):
-        S.count[k] = 0
+    for k in range(len(S.counter)):
+        S.counter[k] = 0
     S.clock[NOW] = 0.0
     S.clock[LAST_TICK] = -1.0
-    S.count[LEFT] = len(P.instances)
-    S.count[RELEASES] = 1
+    S.counter[LEFT] = len(P.instances)
+    S.counter[RELEASES] = 1
     for w in range(len(P.arrival)):
         S.workflow_turn[w] = -1
         S.workflow_left[w] = 0.0
@@ -331,7 +333,7 @@ def _tighten(P, S, group):
 def _fits_somewhere(P, S, task):
     """Whether one instance fits some node now; remembers per demand class that nothing does."""
     klass = P.klass[task]
-    if S.class_blocked[klass] == S.count[RELEASES]:
+    if S.class_blocked[klass] == S.counter[RELEASES]:
         return False
     for group in range(P.capacity.shape[0]):
         if not _group_may_fit(P, S, task, group):
@@ -340,7 +342,7 @@ def _fits_somewhere(P, S, task):
             if _node_fits(P, S, task, node):
                 return True
         _tighten(P, S, group)
-    S.class_blocked[klass] = S.count[RELEASES]
+    S.class_blocked[klass] = S.counter[RELEASES]
     return False
 
 
@@ -439,9 +441,9 @@ def _place_by_scan(P, S, task):
                     used += 1.0 - S.free[node, r] / P.capacity[group, r]
             key, other = used, _finish_in(P, S, task, group)
         elif rule == ROUND_ROBIN_NODES:
-            key, other = float((node - S.count[CURSOR]) % nodes), 0.0
+            key, other = float((node - S.counter[CURSOR]) % nodes), 0.0
         else:  # reservoir sampling: each fitting node is kept with probability 1 / seen
-            word = _mix(_mix(np.uint64(P.switch[PLACEMENT_SEED])) + np.uint64(S.count[DRAWS] * nodes + node))
+            word = _mix(_mix(np.uint64(P.switch[PLACEMENT_SEED])) + np.uint64(S.counter[DRAWS] * nodes + node))
             key, other = (-float(seen) if word % np.uint64(seen) == 0 else 0.0), 0.0
         if key < first or (key == first and other < second):
             best, first, second = node, key, other
@@ -470,16 +472,16 @@ def _allocate(P, S, truth, task, node, count):
         if alone:
             S.group_free[group, r] = S.free[node, r]
     S.unstarted[task] -= count
-    S.count[CURSOR] = node + 1
-    S.count[DRAWS] += 1
+    S.counter[CURSOR] = node + 1
+    S.counter[DRAWS] += 1
     alloc = S.last_alloc[task]
     while alloc >= 0 and S.alloc_start[alloc] == now:
         if S.alloc_node[alloc] == node:
             S.alloc_count[alloc] += count
             return
         alloc = S.alloc_older[alloc]
-    alloc = S.count[ALLOCS]
-    S.count[ALLOCS] = alloc + 1
+    alloc = S.counter[ALLOCS]
+    S.counter[ALLOCS] = alloc + 1
     begin = now
     if P.switch[TRANSFERS]:
         begin = max(now, S.data_ready[task, group])
@@ -512,17 +514,17 @@ def _fill(P, S, task, node, limit):
 @inner
 def _has_room(P, S):
     """Whether the logs can take one more decision, which starts at most one allocation on each node."""
-    return S.count[ALLOCS] + len(P.node_group) <= len(S.alloc_task) and S.count[DECISIONS] < len(S.decision_task)
+    return S.counter[ALLOCS] + len(P.node_group) <= len(S.alloc_task) and S.counter[DECISIONS] < len(S.decision_task)
 
 
 @inner
 def _log_decision(S, task):
     """Append to the decision log; -1 is WAIT."""
-    S.decision_time[S.count[DECISIONS]] = S.clock[NOW]
-    S.decision_task[S.count[DECISIONS]] = task
-    S.count[DECISIONS] += 1
+    S.decision_time[S.counter[DECISIONS]] = S.clock[NOW]
+    S.decision_task[S.counter[DECISIONS]] = task
+    S.counter[DECISIONS] += 1
     if task < 0:
-        S.count[WAITS] += 1
+        S.counter[WAITS] += 1
 
 
 @inner
@@ -550,12 +552,12 @@ def _start(P, S, truth, task, node, count):
     w = P.workflow_of[task]
     S.workflow_left[w] -= begun * P.fastest[task]
     S.workflow_service[w] += begun * P.area[task]
-    S.workflow_turn[w] = S.count[DECISIONS]
+    S.workflow_turn[w] = S.counter[DECISIONS]
     _log_decision(S, task)
     if S.unstarted[task] == 0:
         slot = S.ready_slot[task]
-        last = S.count[READY] - 1
-        S.count[READY] = last
+        last = S.counter[READY] - 1
+        S.counter[READY] = last
         moved = S.ready[last]
         S.ready[slot] = moved
         S.ready_slot[moved] = slot
@@ -595,7 +597,7 @@ def _sort(values, size):
 @inner
 def _any_eligible(P, S):
     """Whether some ready task fits some node now."""
-    for k in range(S.count[READY]):
+    for k in range(S.counter[READY]):
         if _fits_somewhere(P, S, S.ready[k]):
             return True
     return False
@@ -605,7 +607,7 @@ def _any_eligible(P, S):
 def eligible(P, S, out):
     """Write the eligible tasks, ascending, into `out`; returns how many."""
     count = 0
-    for k in range(S.count[READY]):
+    for k in range(S.counter[READY]):
         if _fits_somewhere(P, S, S.ready[k]):
             out[count] = S.ready[k]
             count += 1
@@ -616,10 +618,10 @@ def eligible(P, S, out):
 @inner
 def _next_event(P, S):
     time = np.inf
-    if S.count[EVENTS] > 0:
+    if S.counter[EVENTS] > 0:
         time = S.event_time[0]
-    if S.count[ARRIVED] < len(P.arrival):
-        time = min(time, P.arrival[S.count[ARRIVED]])
+    if S.counter[ARRIVED] < len(P.arrival):
+        time = min(time, P.arrival[S.counter[ARRIVED]])
     return time
 
 
@@ -638,18 +640,18 @@ def _next_tick(P, S):
 @inner
 def _advance_to_tick(P, S):
     """To the next tick at which something is eligible."""
-    if S.count[EVENTS] > 0 and S.event_time[0] <= S.clock[NOW]:
+    if S.counter[EVENTS] > 0 and S.event_time[0] <= S.clock[NOW]:
         _settle(P, S)  # zero-duration work of this very tick: decide again at the same tick
         if _any_eligible(P, S):
             return DECIDE
-    while S.count[LEFT] > 0:
+    while S.counter[LEFT] > 0:
         time = _next_event(P, S)
         if _any_eligible(P, S):
             tick = _next_tick(P, S)
             if tick < time:
                 S.clock[NOW] = tick
                 S.clock[LAST_TICK] = tick
-                S.count[EPOCH] += 1
+                S.counter[EPOCH] += 1
                 return DECIDE
             if tick == time:
                 S.clock[NOW] = tick
@@ -666,7 +668,7 @@ def _advance_to_tick(P, S):
 @inner
 def _advance(P, S):
     """Let time pass to the next decision point (event-driven: the next event, eligible tasks or not)."""
-    if S.count[LEFT] == 0:
+    if S.counter[LEFT] == 0:
         return DONE
     if P.setting[INTERVAL] > 0:
         return _advance_to_tick(P, S)
@@ -675,15 +677,15 @@ def _advance(P, S):
         return STUCK
     S.clock[NOW] = time
     _settle(P, S)
-    return DONE if S.count[LEFT] == 0 else DECIDE
+    return DONE if S.counter[LEFT] == 0 else DECIDE
 
 
 @inner
 def _overdue(P, S):
-    """Starvation guard: (task, node) that must start, (-1, -1) if only WAIT is legal, (-2, -1) if nothing is overdue."""
+    """Starvation guard: (task, node) that must start; (-1, -1): only WAIT is legal; (-2, -1): nothing is overdue."""
     any_late = False
     best = NONE
-    for k in range(S.count[READY]):
+    for k in range(S.counter[READY]):
         task = S.ready[k]
         if S.clock[NOW] - S.ready_time[task] > P.setting[MAX_WAIT]:
             any_late = True
@@ -715,7 +717,7 @@ class Buckets(NamedTuple):
     order: IntArray  # [C] heap of classes by their first task
     slot: IntArray  # [C] place in `order`; -1 empty, -2 blocked
     blocked: IntArray  # [C]
-    count: IntArray  # [3] classes in `order`, classes in `blocked`, by_ready
+    counter: IntArray  # [3] classes in `order`, classes in `blocked`, by_ready
 
 
 @entry
@@ -723,8 +725,8 @@ def reset_buckets(B):
     """Forget every task."""
     B.size[:] = 0
     B.slot[:] = -1
-    B.count[0] = 0
-    B.count[1] = 0
+    B.counter[0] = 0
+    B.counter[1] = 0
 
 
 @inner
@@ -791,7 +793,7 @@ def _class_up(P, B, hole):
 def _class_down(P, B, hole):
     klass = B.order[hole]
     head = B.heap[B.class_ptr[klass]]
-    size = B.count[0]
+    size = B.counter[0]
     while True:
         child = 2 * hole + 1
         if child >= size:
@@ -813,54 +815,54 @@ def _class_down(P, B, hole):
 
 @inner
 def _insert_class(P, B, klass):
-    B.order[B.count[0]] = klass
-    B.count[0] += 1
-    _class_up(P, B, B.count[0] - 1)
+    B.order[B.counter[0]] = klass
+    B.counter[0] += 1
+    _class_up(P, B, B.counter[0] - 1)
 
 
 @inner
 def _drop_first_class(P, B, slot):
     B.slot[B.order[0]] = slot
-    B.count[0] -= 1
-    if B.count[0] > 0:
-        B.order[0] = B.order[B.count[0]]
+    B.counter[0] -= 1
+    if B.counter[0] > 0:
+        B.order[0] = B.order[B.counter[0]]
         _class_down(P, B, 0)
 
 
 @inner
 def _take_news(P, S, B):
     """Move fresh tasks into the buckets, and classes that fit a released node out of the blocked list."""
-    for k in range(S.count[FRESH]):
+    for k in range(S.counter[FRESH]):
         task = S.fresh[k]
         klass = P.klass[task]
-        if B.count[2]:
+        if B.counter[2]:
             B.key[task] = -S.ready_time[task]
         _push_task(P, B, task)
         if B.slot[klass] == -1:
             _insert_class(P, B, klass)
         elif B.slot[klass] >= 0 and B.heap[B.class_ptr[klass]] == task:
             _class_up(P, B, B.slot[klass])
-    S.count[FRESH] = 0
-    for k in range(S.count[FREED]):
+    S.counter[FRESH] = 0
+    for k in range(S.counter[FREED]):
         node = S.freed[k]
         S.is_freed[node] = 0
         kept = 0
-        for j in range(B.count[1]):
+        for j in range(B.counter[1]):
             klass = B.blocked[j]
             if _node_fits(P, S, P.class_task[klass], node):
                 _insert_class(P, B, klass)
             else:
                 B.blocked[kept] = klass
                 kept += 1
-        B.count[1] = kept
-    S.count[FREED] = 0
+        B.counter[1] = kept
+    S.counter[FREED] = 0
 
 
 @inner
 def choose_by_priority(P, S, B):
     """(task, node): the eligible task of largest key, or (-1, -1) if nothing is eligible."""
     _take_news(P, S, B)
-    while B.count[0] > 0:
+    while B.counter[0] > 0:
         klass = B.order[0]
         task = B.heap[B.class_ptr[klass]]
         if S.unstarted[task] == 0:
@@ -873,8 +875,8 @@ def choose_by_priority(P, S, B):
         node = _place(P, S, task)
         if node >= 0:
             return task, node
-        B.blocked[B.count[1]] = klass
-        B.count[1] += 1
+        B.blocked[B.counter[1]] = klass
+        B.counter[1] += 1
         _drop_first_class(P, B, -2)
     return NONE, NONE
 
@@ -894,7 +896,7 @@ def run_by_priority(P, S, truth, B, most):
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and _any_eligible(P, S):
+        if P.setting[MAX_WAIT] < np.inf and S.counter[EVENTS] > 0 and _any_eligible(P, S):
             _log_decision(S, NONE)
         status = _advance(P, S)
         if status != DECIDE:
@@ -940,12 +942,12 @@ def _score(P, S, rule, task, mean_alignment, mean_left):
         return _alignment(P, S, task)
     if rule == TETRIS_SRW:
         return _alignment(P, S, task) / mean_alignment - S.workflow_left[w] / mean_left
-    level = P.prefix_bottom[S.count[ARRIVED] - 1]
+    level = P.prefix_bottom[S.counter[ARRIVED] - 1]
     key = P.share[task] * (1.0 if rule == CP_DEMAND else 0.5)
     if level > 0:
         key += P.bottom[task] / level
     if rule == CP_DEMAND_WORK:
-        most = P.prefix_below[S.count[ARRIVED] - 1]
+        most = P.prefix_below[S.counter[ARRIVED] - 1]
         if most > 0:
             key += 0.3 * P.below[task] / most
     return key
@@ -954,11 +956,11 @@ def _score(P, S, rule, task, mean_alignment, mean_left):
 @inner
 def choose_by_score(P, S, rule):
     """(task, node): the eligible task of largest score, ties by Problem.tie; (-1, -1) if nothing is eligible."""
-    S.count[FRESH] = 0
+    S.counter[FRESH] = 0
     mean_alignment, mean_left = 1.0, 1.0
     if rule == TETRIS_SRW:
         count, alignment, left = 0, 0.0, 0.0
-        for k in range(S.count[READY]):
+        for k in range(S.counter[READY]):
             task = S.ready[k]
             if _fits_somewhere(P, S, task):
                 count += 1
@@ -969,9 +971,9 @@ def choose_by_score(P, S, rule):
         if count > 0 and left > 0:
             mean_left = left / count
     best, best_score = NONE, -np.inf
-    for k in range(S.count[READY]):
+    for k in range(S.counter[READY]):
         task = S.ready[k]
-        if S.class_blocked[P.klass[task]] == S.count[RELEASES]:
+        if S.class_blocked[P.klass[task]] == S.counter[RELEASES]:
             continue
         score = _score(P, S, rule, task, mean_alignment, mean_left)
         if best >= 0 and (score < best_score or (score == best_score and P.tie[task] > P.tie[best])):
@@ -998,7 +1000,7 @@ def run_by_score(P, S, truth, rule, most):
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if P.setting[MAX_WAIT] < np.inf and S.count[EVENTS] > 0 and _any_eligible(P, S):
+        if P.setting[MAX_WAIT] < np.inf and S.counter[EVENTS] > 0 and _any_eligible(P, S):
             _log_decision(S, NONE)
         status = _advance(P, S)
         if status != DECIDE:
@@ -1032,7 +1034,7 @@ class Bookings(NamedTuple):
     due_task: IntArray  # [M] bookings that start now
     due_node: IntArray  # [M]
     due_count: IntArray  # [M]
-    count: IntArray  # [4] segments used, bookings due, next due booking, epoch they belong to
+    counter: IntArray  # [4] segments used, bookings due, next due booking, epoch they belong to
 
 
 @inner
@@ -1051,8 +1053,8 @@ def _cut(K, node, time):
         seg = K.seg_next[seg]
     if K.seg_time[seg] == time:
         return seg
-    new = K.count[0]
-    K.count[0] += 1
+    new = K.counter[0]
+    K.counter[0] += 1
     K.seg_time[new] = time
     for r in range(K.seg_free.shape[1]):
         K.seg_free[new, r] = K.seg_free[seg, r]
@@ -1071,8 +1073,8 @@ def _build_profiles(P, S, K):
             K.seg_free[node, r] = S.free[node, r]
         K.seg_next[node] = -1
         K.rising[node] = 1
-    K.count[0] = len(P.node_group)
-    running = S.count[EVENTS]
+    K.counter[0] = len(P.node_group)
+    running = S.counter[EVENTS]
     for k in range(running):
         K.running[k] = S.event[k]
     _sort(K.running, running)  # by allocation number: the heap's order would tell true finish times
@@ -1219,13 +1221,13 @@ def _pick_unit(P, K, rule, units):
 def _book_all(P, S, K, rule):
     """Book ready tasks until none could start now (later bookings cannot be due); False if the scratch is too small."""
     _build_profiles(P, S, K)
-    units = S.count[READY]
+    units = S.counter[READY]
     for k in range(units):
         task = S.ready[k]
         K.unit[k] = task
         K.left[task] = S.unstarted[task]
         _find_best(P, S, K, task)
-    K.count[1], K.count[2], K.count[3] = 0, 0, S.count[EPOCH]
+    K.counter[1], K.counter[2], K.counter[3] = 0, 0, S.counter[EPOCH]
     while units > 0:
         startable = False
         for k in range(units):
@@ -1234,16 +1236,16 @@ def _book_all(P, S, K, rule):
                 break
         if not startable:
             break
-        if K.count[0] + 2 > len(K.seg_time) or K.count[1] >= len(K.due_task):
+        if K.counter[0] + 2 > len(K.seg_time) or K.counter[1] >= len(K.due_task):
             return False
         pick = _pick_unit(P, K, rule, units)
         task = K.unit[pick]
         node = K.best_node[task]
         begin, several = _book(P, S, K, task, node)
         if begin == S.clock[NOW]:
-            due = K.count[1]
+            due = K.counter[1]
             K.due_task[due], K.due_node[due], K.due_count[due] = task, node, several
-            K.count[1] = due + 1
+            K.counter[1] = due + 1
         if K.left[task] == 0:
             units -= 1
             K.unit[pick] = K.unit[units]
@@ -1256,14 +1258,14 @@ def _book_all(P, S, K, rule):
 
 @inner
 def choose_by_booking(P, S, K, rule):
-    """(task, node, count) of the next booking due now, (-1, -1, 0) for WAIT, (-3, -1, 0) if the scratch is too small."""
-    S.count[FRESH] = 0
-    if K.count[3] != S.count[EPOCH] and (S.count[EVENTS] > len(K.running) or not _book_all(P, S, K, rule)):
-        K.count[3] = -1
+    """(task, node, count) of the next booking due now; (-1, -1, 0): WAIT; (-3, -1, 0): the scratch is too small."""
+    S.counter[FRESH] = 0
+    if K.counter[3] != S.counter[EPOCH] and (S.counter[EVENTS] > len(K.running) or not _book_all(P, S, K, rule)):
+        K.counter[3] = -1
         return NONE - 2, NONE, ZERO
-    while K.count[2] < K.count[1]:
-        due = K.count[2]
-        K.count[2] = due + 1
+    while K.counter[2] < K.counter[1]:
+        due = K.counter[2]
+        K.counter[2] = due + 1
         task, node = K.due_task[due], K.due_node[due]
         if S.unstarted[task] > 0 and _node_fits(P, S, task, node):
             return task, node, K.due_count[due]
@@ -1287,7 +1289,7 @@ def run_by_booking(P, S, truth, K, rule, most):
             _start(P, S, truth, task, node, several)
             most -= 1
             continue
-        if S.count[EVENTS] > 0 and _any_eligible(P, S):
+        if S.counter[EVENTS] > 0 and _any_eligible(P, S):
             _log_decision(S, NONE)
         status = _advance(P, S)
         if status != DECIDE:
@@ -1307,13 +1309,13 @@ class Follow(NamedTuple):
     queue: IntArray  # [P] entries by node, then planned start
     head: IntArray  # [N] next place in `queue`
     last: IntArray  # [N] end of the node's part of `queue`
-    count: IntArray  # [1] workflows planned so far
+    counter: IntArray  # [1] workflows planned so far
 
 
 @inner
 def choose_by_plan(P, S, F):
     """(task, node, count): the entry of earliest planned start that can start now, or (-1, -1, 0)."""
-    S.count[FRESH] = 0
+    S.counter[FRESH] = 0
     best = NONE
     for node in range(len(P.node_group)):
         while F.head[node] < F.last[node]:
@@ -1345,7 +1347,7 @@ def choose_by_plan(P, S, F):
 def run_by_plan(P, S, truth, F, most):
     """Run to the end, for `most` decisions, or until workflows arrive that are not planned yet (ARRIVAL)."""
     while most > 0:
-        if S.count[ARRIVED] > F.count[0]:
+        if S.counter[ARRIVED] > F.counter[0]:
             return ARRIVAL
         if not _has_room(P, S):
             return GROW
@@ -1358,7 +1360,7 @@ def run_by_plan(P, S, truth, F, most):
             _start(P, S, truth, task, node, several)
             most -= 1
             continue
-        if S.count[EVENTS] > 0 and _any_eligible(P, S):
+        if S.counter[EVENTS] > 0 and _any_eligible(P, S):
             _log_decision(S, NONE)
         status = _advance(P, S)
         if status != DECIDE:
@@ -1425,5 +1427,5 @@ def advance(P, S):
 
 @entry
 def overdue(P, S):
-    """Starvation guard: (task, node) that must start, (-1, -1) if only WAIT is legal, (-2, -1) if nothing is overdue."""
+    """Starvation guard: (task, node) that must start; (-1, -1): only WAIT is legal; (-2, -1): nothing is overdue."""
     return _overdue(P, S)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dagsched.cluster import Cluster
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator.simulator import MANY, Simulator
@@ -38,7 +39,7 @@ def simulate(
         policy = make_policy(policy)
     simulator = Simulator(replay, policy_seed=policy_seed)
     run = policy.begin(simulator)
-    elapsed = []
+    elapsed: list[float] = []
     while timings and len(elapsed) < TIMED_DECISIONS and not simulator.done:
         begin = time.perf_counter()
         run(1)
@@ -46,3 +47,25 @@ def simulate(
     if not simulator.done:
         run(MANY)
     return simulator.schedule(policy.name, timings_ms=np.array(elapsed))
+
+
+def warmup() -> None:
+    """Compile every kernel, or load it from the cache on disk; a minute the first time."""
+    from dagsched.policies.registry import list_policies
+    from dagsched.workflow import Task, Workflow
+    from dagsched.workload import Workload
+
+    tasks = [Task("a", 2.0), Task("b", 1.0, parents=("a",), edge_bytes={"a": 1.0}), Task("c", 1.0, parents=("a",))]
+    tiny = Replay.build(Workload("warmup", (Workflow.from_tasks("w", tasks),)))
+    for info in list_policies():
+        if info.kind in ("rule", "list"):
+            simulate(tiny, info.name)
+    simulate(tiny, "sampling:n=2")
+    pooled = Replay.build(tiny.workload, Cluster.pooled({"cpu": 2.0}))
+    simulate(pooled, "sampling:n=4:fbi=1")
+    simulator = Simulator(tiny)
+    while not simulator.done:
+        if not simulator.advance():
+            break
+        while len(ready := simulator.observe().eligible):
+            simulator.start(int(ready[0]))

@@ -37,7 +37,6 @@ class Simulator:
         self.state = new_state(self.problem, int(waves) + self.problem.node_group.size, int(waves) + 64)
         self.truncated = 0
         self._eligible = np.zeros(len(replay), np.int64)
-        self._settled_at = (-1, -1)
         self._static: dict[int, dict[str, Any]] = {}
         kernel.reset(self.problem, self.state)
 
@@ -59,12 +58,12 @@ class Simulator:
     @property
     def done(self) -> bool:
         """Whether every task has finished."""
-        return bool(self.state.count[kernel.LEFT] == 0)
+        return bool(self.state.counter[kernel.LEFT] == 0)
 
     @property
     def can_wait(self) -> bool:
         """WAIT is legal iff some work is running."""
-        return bool(self.state.count[kernel.EVENTS] > 0)
+        return bool(self.state.counter[kernel.EVENTS] > 0)
 
     def advance(self) -> bool:
         """Let time pass to the next moment at which some task is eligible; False if the replay has ended."""
@@ -146,12 +145,11 @@ class Simulator:
     def observe(self) -> ObservedState:
         """What a policy may know now; arrays are read-only and hold arrived workflows only."""
         state, replay = self.state, self.replay
-        arrived = int(state.count[kernel.ARRIVED])
+        arrived = int(state.counter[kernel.ARRIVED])
         known = int(replay.workflow_ptr[arrived])
         static = self._observed_constants(arrived, known)
-        with np.errstate(invalid="ignore"):
-            running = replay.instances[:known] - state.unstarted[:known] - self._finished_instances(known)
-        changing = {
+        running = state.unfinished[:known] - state.unstarted[:known]
+        changing: dict[str, Any] = {
             "eligible": self.eligible(),
             "unstarted": state.unstarted[:known].copy(),
             "running": running,
@@ -163,10 +161,6 @@ class Simulator:
         for array in changing.values():
             array.setflags(write=False)
         return ObservedState(now=self.now, noise=replay.noise.kind, sigma=replay.noise.sigma, **static, **changing)
-
-    def _finished_instances(self, known: int) -> IntArray:
-        state = self.state
-        return np.asarray(self.replay.instances[:known] - state.unfinished[:known])
 
     def _observed_constants(self, arrived: int, known: int) -> dict[str, Any]:
         """Arrays that change only when a workflow arrives, copied out so that no base array leads further."""
@@ -200,8 +194,8 @@ class Simulator:
         if not self.done:
             raise PolicyError("the replay has not ended yet; there is no schedule to take")
         state = self.state
-        size = int(state.count[kernel.ALLOCS])
-        decisions = int(state.count[kernel.DECISIONS])
+        size = int(state.counter[kernel.ALLOCS])
+        decisions = int(state.counter[kernel.DECISIONS])
         return Schedule(
             replay=self.replay,
             policy=policy,

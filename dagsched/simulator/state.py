@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dagsched import graph
@@ -139,7 +141,7 @@ def new_state(problem: Problem, allocations: int, decisions: int) -> State:
         "event_time": (allocations,),
         "decision_time": (decisions,),
     }
-    int_shapes: dict[str, tuple[int, ...]] = {"count": (16,)}
+    int_shapes: dict[str, tuple[int, ...]] = {"counter": (16,)}
     for name in ("pending", "unstarted", "unfinished", "ready", "ready_slot", "last_alloc", "stack", "fresh"):
         int_shapes[name] = (tasks,)
     for name in ("freed", "is_freed", "node_running"):
@@ -149,8 +151,10 @@ def new_state(problem: Problem, allocations: int, decisions: int) -> State:
     for name in ("alloc_task", "alloc_node", "alloc_count", "alloc_older", "event"):
         int_shapes[name] = (allocations,)
     int_shapes["decision_task"] = (decisions,)
-    arrays: dict[str, FloatArray | IntArray] = {}
-    for kind, dtype, shapes in (("floats", np.float64, float_shapes), ("ints", np.int64, int_shapes)):
+    arrays: dict[str, Any] = {}
+    kinds: tuple[tuple[str, Any, dict[str, tuple[int, ...]]], ...]
+    kinds = ("floats", np.float64, float_shapes), ("ints", np.int64, int_shapes)
+    for kind, dtype, shapes in kinds:
         sizes = [int(np.prod(shape)) for shape in shapes.values()]
         buffer = np.zeros(sum(sizes), dtype)
         arrays[kind] = buffer

@@ -146,30 +146,34 @@ def _check_order_of_tasks(schedule: Schedule) -> None:
 
 
 def _data_ready(schedule: Schedule) -> FloatArray:
-    """``[A]`` seconds at which the inputs of each allocation are on its group (-inf without inputs)."""
+    """``[A]`` seconds at which the inputs of each allocation are on its group (-inf without inputs).
+
+    This depends on the receiver only through its task and group, so it is computed once for each of these.
+    """
     replay, cluster = schedule.replay, schedule.replay.cluster
     group = cluster.node_group[schedule.node]
-    ready = np.full(len(schedule.task), -np.inf)
+    ready = np.full((len(replay), len(cluster.groups)), -np.inf)
     by_task = np.argsort(schedule.task, kind="stable")
     first = np.searchsorted(schedule.task[by_task], np.arange(len(replay) + 1))
     child, parent = edges(replay)
-    per_child = np.diff(first)[child]
-    pairs = per_child * np.diff(first)[parent]
-    ends = np.cumsum(pairs)
+    senders = np.diff(first)[parent]
+    ends = np.cumsum(senders)
     begin = 0
     while begin < len(child):
         done = ends[begin - 1] if begin else 0
         end = max(begin + 1, int(np.searchsorted(ends, done + _PAIRS_AT_ONCE, "right")))
-        edge = np.repeat(np.arange(begin, end), pairs[begin:end])
-        rank = np.arange(len(edge)) - np.repeat(ends[begin:end] - pairs[begin:end] - done, pairs[begin:end])
-        receiver = by_task[first[child[edge]] + rank % per_child[edge]]
-        sender = by_task[first[parent[edge]] + rank // per_child[edge]]
-        source, target = group[sender], group[receiver]
-        share = schedule.count[sender] / replay.instances[parent[edge]]
-        moved = cluster.latency[source, target] + replay.parent_bytes[edge] * share / cluster.bandwidth[source, target]
-        np.maximum.at(ready, receiver, schedule.finish[sender] + np.where(source != target, moved, 0.0))
+        edge = np.repeat(np.arange(begin, end), senders[begin:end])
+        rank = np.arange(len(edge)) - np.repeat(ends[begin:end] - senders[begin:end] - done, senders[begin:end])
+        sender = by_task[first[parent[edge]] + rank]
+        source = group[sender]
+        size = replay.parent_bytes[edge] * schedule.count[sender] / replay.instances[parent[edge]]
+        for target in range(len(cluster.groups)):
+            with np.errstate(divide="ignore", invalid="ignore"):  # within a group the network does not count
+                moved = cluster.latency[source, target] + size / cluster.bandwidth[source, target]
+            arrives = schedule.finish[sender] + np.where(source == target, 0.0, moved)
+            np.maximum.at(ready[:, target], child[edge], arrives)
         begin = end
-    return ready
+    return np.asarray(ready[schedule.task, group])
 
 
 def _check_execution(schedule: Schedule) -> None:
