@@ -69,6 +69,7 @@ def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) ->
         order=np.zeros(classes, np.int64),
         slot=np.full(classes, -1, np.int64),
         blocked=np.zeros(classes, np.int64),
+        only=np.full(classes, -1, np.int64),
         counter=np.array([0, 0, by_ready], np.int64),
     )
 

@@ -717,14 +717,16 @@ class Buckets(NamedTuple):
     order: IntArray  # [C] heap of classes by their first task
     slot: IntArray  # [C] place in `order`; -1 empty, -2 blocked
     blocked: IntArray  # [C]
+    only: IntArray  # [C] the one node that can hold the class now, -1 = any
     counter: IntArray  # [3] classes in `order`, classes in `blocked`, by_ready
 
 
 @entry
 def reset_buckets(B):
     """Forget every task."""
-    B.size[:] = 0
-    B.slot[:] = -1
+    for klass in range(len(B.size)):
+        B.size[klass] = 0
+        B.slot[klass] = -1
     B.counter[0] = 0
     B.counter[1] = 0
 
@@ -839,17 +841,24 @@ def _take_news(P, S, B):
             B.key[task] = -S.ready_time[task]
         _push_task(P, B, task)
         if B.slot[klass] == -1:
+            B.only[klass] = -1
             _insert_class(P, B, klass)
         elif B.slot[klass] >= 0 and B.heap[B.class_ptr[klass]] == task:
             _class_up(P, B, B.slot[klass])
     S.counter[FRESH] = 0
-    for k in range(S.counter[FREED]):
+    freed = S.counter[FREED]
+    if freed == 0:
+        return
+    for k in range(B.counter[0]):  # only after a forced WAIT: otherwise every class is blocked or empty by now
+        B.only[B.order[k]] = -1
+    for k in range(freed):
         node = S.freed[k]
         S.is_freed[node] = 0
         kept = 0
         for j in range(B.counter[1]):
             klass = B.blocked[j]
             if _node_fits(P, S, P.class_task[klass], node):
+                B.only[klass] = node if freed == 1 else NONE
                 _insert_class(P, B, klass)
             else:
                 B.blocked[kept] = klass
@@ -872,7 +881,11 @@ def choose_by_priority(P, S, B):
             else:
                 _class_down(P, B, 0)
             continue
-        node = _place(P, S, task)
+        node = B.only[klass]
+        if node < 0:
+            node = _place(P, S, task)
+        elif not _node_fits(P, S, task, node):
+            node = NONE
         if node >= 0:
             return task, node
         B.blocked[B.counter[1]] = klass
