@@ -226,12 +226,14 @@ class _Model:
             timed = ~(replay.milestone[replay.parent_idx] | replay.milestone[children])
             delay[timed] = cluster.latency + replay.parent_bytes[timed, None, None] / cluster.bandwidth
             delay[:, origin, origin] = 0.0
-        shared = bool((delay.any(axis=(1, 2)) & (replay.instances[replay.parent_idx] > 1)).any())
+        shared = bool(delay[replay.instances[replay.parent_idx] > 1].any())
         whole = bool((seconds == np.floor(seconds)).all() and (delay == np.floor(delay)).all())
         self.tick = 1.0 if whole else 2.0 ** math.ceil(math.log2(makespan / _TICKS))
         self.exact_times = whole and not shared
         self.ticks = np.ceil(seconds / self.tick).astype(np.int64)
-        instant = replay.demand.any(axis=1)[:, None] & (self.ticks == 0)  # must fit, though it holds nothing for long
+        instant = (replay.demand > 0).any(axis=1, keepdims=True) & (
+            self.ticks == 0
+        )  # must fit, though it holds nothing for long
         self.ticks[instant] = 1
         self.exact_times = self.exact_times and not (instant & replay.can_hold).any()
         self.delay = np.ceil(delay / self.tick).astype(np.int64)
@@ -239,8 +241,8 @@ class _Model:
     def _scale_demands(self) -> None:
         """Whole amounts per resource; zero where no resource can ever be short."""
         demand, capacity = self.replay.demand, self.replay.cluster.capacity
-        self.demand = np.zeros(demand.shape, np.int64)
-        self.capacity = np.zeros(capacity.shape, np.int64)
+        self.demand: NDArray[np.int64] = np.zeros(demand.shape, np.int64)
+        self.capacity: NDArray[np.int64] = np.zeros(capacity.shape, np.int64)
         self.exact_demands = True
         for r in range(demand.shape[1]):
             factor = next((f for f in (10.0**k for k in range(7)) if _whole(demand[:, r] * f)), 0.0)
@@ -369,7 +371,7 @@ class _Model:
             key = (ticks, lasts, int(position[task]), task, node)
             rows[key] = rows.get(key, 0) + 1
         table = np.array([(*key, count) for key, count in sorted(rows.items())], np.int64).reshape(-1, 6)
-        start = replay.first_arrival + table[:, 0] * self.tick
+        start = np.asarray(replay.first_arrival + table[:, 0] * self.tick, np.float64)
         return Plan(table[:, 3].copy(), table[:, 4].copy(), table[:, 5].copy(), start)
 
 

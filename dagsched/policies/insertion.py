@@ -63,7 +63,7 @@ def _segment_at(time, first, size, moment):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _earliest_start(time, free, block_free, first, size, slack, demand, ready, seconds, bias, limit):  # type: ignore[no-untyped-def]
-    """First start >= ``ready`` of a gap for ``demand`` over ``seconds``; ``inf`` once start + seconds + bias >= limit."""
+    """First start >= ``ready`` of a gap for ``demand``; ``inf`` once start + seconds + bias >= limit."""
     resources = len(demand)
     end = first + size
     k = end - 1
@@ -232,9 +232,10 @@ def _pop(heap, length):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _data_ready(task, ready, arrays, finish, entry_ptr, entry_node, entry_count, entry_finish, transfers):  # type: ignore[no-untyped-def]
+def _data_ready(task, ready, problem, finish, entry_ptr, entry_node, entry_count, entry_finish):  # type: ignore[no-untyped-def]
     """Fill ``ready[G]`` (already at the release time) with the time the parents' data is in each group."""
-    parent_ptr, parent_idx, parent_bytes, instances, milestone, node_group, latency, bandwidth = arrays
+    parent_ptr, parent_idx, parent_bytes = problem[5:8]
+    instances, milestone, node_group, latency, bandwidth, transfers = problem[8:14]
     groups = len(ready)
     for edge in range(parent_ptr[task], parent_ptr[task + 1]):
         parent = parent_idx[edge]
@@ -253,6 +254,52 @@ def _data_ready(task, ready, arrays, finish, entry_ptr, entry_node, entry_count,
 
 
 @njit(cache=True, nogil=True)
+def _first_choice(task, ready, problem, slack, choice, profiles, soonest):  # type: ignore[no-untyped-def]
+    """Node of least finish + bias for one instance, lowest index on ties: (node, start).
+
+    ``soonest[N]`` receives the earliest start on each node the task may use; for a task of one instance only
+    a bound, since the search of a node stops as soon as it cannot win.
+    """
+    estimate, demand, can_hold = problem[:3]
+    instances, node_group = problem[8], problem[10]
+    node_from, node_to, bias = choice
+    time, free, block_free, begin, _, size = profiles
+    single = instances[task] == 1
+    best, idle_seen, node, start = np.inf, -1, -1, 0.0
+    for n in range(node_from[task], node_to[task]):
+        g = node_group[n]
+        soonest[n] = np.inf
+        if not can_hold[task, g]:
+            continue
+        if size[n] == 1:  # idle nodes of a group are alike: the first one stands for all
+            if idle_seen == g and single:
+                continue
+            idle_seen = g
+        seconds, extra = estimate[task, g], bias[task, g] if len(bias) else 0.0
+        limit = best if single else np.inf
+        soonest[n] = _earliest_start(
+            time, free, block_free, begin[n], size[n], slack[g], demand[task], ready[g], seconds, extra, limit
+        )
+        if soonest[n] + seconds + extra < best:
+            best, node, start = soonest[n] + seconds + extra, n, soonest[n]
+    return node, start
+
+
+@njit(cache=True, nogil=True)
+def _next_choice(task, problem, choice, soonest):  # type: ignore[no-untyped-def]
+    """As :func:`_first_choice`, from the known ``soonest`` starts."""
+    estimate, node_group = problem[0], problem[10]
+    node_from, node_to, bias = choice
+    best, node, start = np.inf, -1, 0.0
+    for n in range(node_from[task], node_to[task]):
+        g = node_group[n]
+        end = soonest[n] + estimate[task, g] + (bias[task, g] if len(bias) else 0.0)
+        if end < best:
+            best, node, start = end, n, soonest[n]
+    return node, start
+
+
+@njit(cache=True, nogil=True)
 def _longer(array, length):  # type: ignore[no-untyped-def]
     """The array with at least double the room."""
     wider = np.empty(2 * length, array.dtype)
@@ -261,60 +308,37 @@ def _longer(array, length):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def plan_workflows(
-    tasks,
-    at_position,
-    position,
-    release,
-    estimate,
-    demand,
-    can_hold,
-    children,
-    arrays,
-    capacity,
-    transfers,
-    node_from,
-    node_to,
-    bias,
-    scratch,
-    profiles,
-):  # type: ignore[no-untyped-def]
+def plan_workflows(order, release, problem, choice, scratch, profiles):  # type: ignore[no-untyped-def]
     """Plan every task of whole workflows into the profiles, highest priority among the ready ones first.
 
     Each instance goes where finish + bias is least (lowest node on ties). Instances of one task that end up
     in the same gap are booked together: after one is placed, no node can beat that gap, so the next one takes
     it too if it fits; the result equals placing them one by one.
 
-    Args:
-        tasks: ``[K]`` flat tasks, closed under parents and children.
-        at_position, position: ``[K]`` task at each place of the priority order; ``[T]`` its inverse.
-        release: ``[T]``-indexable seconds before which nothing starts, one scalar.
-        estimate, demand, can_hold: ``[T, G]`` seconds, ``[T, R]`` per instance, ``[T, G]``.
-        children: ``(child_ptr, child_idx)``.
-        arrays: ``(parent_ptr, parent_idx, parent_bytes, instances, milestone, node_group, latency, bandwidth)``.
-        capacity: ``[G, R]``.
-        transfers: whether data between groups takes time.
-        node_from, node_to: ``[T]`` range of nodes a task may use.
-        bias: ``[T, G]`` or ``[0, G]`` seconds added to a finish when nodes are compared.
-        scratch: ``(waiting[T], finish[T], entry_ptr[T, 2])``, overwritten for ``tasks``.
-        profiles: as from :func:`empty_profiles`; changed in place, returned since the pool may move.
+    ``order`` is ``(at_position[K], position[T])``: the tasks, closed under parents and children, in order of
+    priority, and its inverse. Nothing starts before ``release`` seconds. ``problem`` is ``(estimate[T, G],
+    demand[T, R], can_hold[T, G], child_ptr, child_idx, parent_ptr, parent_idx, parent_bytes, instances[T],
+    milestone[T], node_group[N], latency[G, G], bandwidth[G, G], transfers, capacity[G, R])``. ``choice`` is
+    ``(node_from[T], node_to[T], bias[T, G] or [0, G])``: the range of nodes a task may use and the seconds
+    added to a finish when nodes are compared. ``scratch`` is ``(waiting[T], finish[T], entry_ptr[T, 2])``,
+    overwritten for the tasks planned. ``profiles`` is as from :func:`empty_profiles`; it is changed in place
+    and returned, since the pool may move.
 
-    Returns:
-        ``(task, node, count, start, finish)`` of the entries in planning order, and the profiles.
+    Returns ``(task, node, count, start)`` of the entries in planning order, and the profiles.
     """
-    time, free, block_free, begin, room, size = profiles
-    child_ptr, child_idx = children
-    parent_ptr, _, _, instances, milestone, node_group, _, _ = arrays
+    at_position, position = order
+    estimate, demand, _, child_ptr, child_idx, parent_ptr = problem[:6]
+    instances, milestone, node_group, capacity = problem[8], problem[9], problem[10], problem[14]
     waiting, finish, entry_ptr = scratch
-    nodes, groups, resources = len(node_group), estimate.shape[1], demand.shape[1]
-    entry_task, entry_node = np.empty(len(tasks) + 1, np.int64), np.empty(len(tasks) + 1, np.int64)
-    entry_count = np.empty(len(tasks) + 1, np.int64)
-    entry_start, entry_finish = np.empty(len(tasks) + 1), np.empty(len(tasks) + 1)
-    entries = 0
+    time, free, block_free, begin, room, size = profiles
+    room_for = len(at_position) + 1
+    entry_task, entry_node = np.empty(room_for, np.int64), np.empty(room_for, np.int64)
+    entry_count = np.empty(room_for, np.int64)
+    entry_start, entry_finish = np.empty(room_for), np.empty(room_for)
     slack = capacity * FIT_TOLERANCE
-    ready, soonest = np.empty(groups), np.empty(nodes)
-    heap, queued = np.empty(len(tasks), np.int64), 0
-    for task in tasks:
+    ready, soonest = np.empty(estimate.shape[1]), np.empty(len(node_group))
+    heap, queued, entries = np.empty(len(at_position), np.int64), 0, 0
+    for task in at_position:
         waiting[task] = parent_ptr[task + 1] - parent_ptr[task]
         if waiting[task] == 0:
             queued = _push(heap, queued, position[task])
@@ -322,100 +346,44 @@ def plan_workflows(
         place, queued = _pop(heap, queued)
         task = at_position[place]
         ready[:] = release
-        _data_ready(task, ready, arrays, finish, entry_ptr, entry_node, entry_count, entry_finish, transfers)
-        finish[task] = release
+        _data_ready(task, ready, problem, finish, entry_ptr, entry_node, entry_count, entry_finish)
+        finish[task] = ready[0] if milestone[task] else release
         entry_ptr[task, 0] = entries
-        left = instances[task]
-        if milestone[task]:
-            finish[task] = ready[0]
-            left = 0
-        rival = left > 1  # with one instance a node's search may stop as soon as it cannot win
-        if left > 0:
-            soonest[node_from[task] : node_to[task]] = np.inf
-        best, idle_seen, node, begins = np.inf, -1, -1, 0.0
-        for n in range(node_from[task], node_to[task] if left else 0):
-            g = node_group[n]
-            if not can_hold[task, g]:
-                continue
-            if size[n] == 1:  # idle nodes of a group are alike: the first one stands for all
-                if idle_seen == g and not rival:
-                    continue
-                idle_seen = g
-            extra = bias[task, g] if len(bias) else 0.0
-            moment = _earliest_start(
-                time, free, block_free, begin[n], size[n], slack[g], demand[task],
-                ready[g], estimate[task, g], extra, np.inf if rival else best,
-            )  # fmt: skip
-            soonest[n] = moment
-            if moment + estimate[task, g] + extra < best:
-                best, node, begins = moment + estimate[task, g] + extra, n, moment
+        left, node, start = 0, -1, 0.0
+        if not milestone[task]:
+            left = instances[task]
+            profiles = time, free, block_free, begin, room, size
+            node, start = _first_choice(task, ready, problem, slack, choice, profiles, soonest)
+        busy = demand[task].any()
         while left > 0:
-            if best == np.inf and rival:
-                for n in range(node_from[task], node_to[task]):
-                    g = node_group[n]
-                    extra = bias[task, g] if len(bias) else 0.0
-                    if soonest[n] + estimate[task, g] + extra < best:
-                        best, node, begins = soonest[n] + estimate[task, g] + extra, n, soonest[n]
             g = node_group[node]
-            seconds = estimate[task, g]
-            count = left
-            if rival:
-                count = _instances_that_fit(
-                    time, free, begin[node], size[node], slack[g], demand[task], begins, seconds, left
-                )
-            busy = False
-            for r in range(resources):
-                busy = busy or demand[task, r] > 0
-            if busy and begins + seconds > begins:
+            first, seconds, count = begin[node], estimate[task, g], left
+            if instances[task] > 1:
+                count = _instances_that_fit(time, free, first, size[node], slack[g], demand[task], start, seconds, left)
+            if busy and start + seconds > start:
                 if size[node] + 2 > room[node]:
                     time, free, block_free = _grow(time, free, block_free, begin, room, node)
-                size[node] = _book(
-                    time, free, block_free, begin[node], size[node], demand[task], count, begins, begins + seconds
-                )
+                    first = begin[node]
+                end = start + seconds
+                size[node] = _book(time, free, block_free, first, size[node], demand[task], count, start, end)
             if entries == len(entry_task):
                 entry_task, entry_node = _longer(entry_task, entries), _longer(entry_node, entries)
                 entry_count = _longer(entry_count, entries)
                 entry_start, entry_finish = _longer(entry_start, entries), _longer(entry_finish, entries)
             entry_task[entries], entry_node[entries], entry_count[entries] = task, node, count
-            entry_start[entries], entry_finish[entries] = begins, begins + seconds
+            entry_start[entries], entry_finish[entries] = start, start + seconds
+            finish[task] = max(finish[task], start + seconds)
             entries += 1
-            finish[task] = max(finish[task], begins + seconds)
             left -= count
             if left > 0:
-                extra = bias[task, g] if len(bias) else 0.0
                 soonest[node] = _earliest_start(
-                    time, free, block_free, begin[node], size[node], slack[g], demand[task],
-                    begins, seconds, extra, np.inf,
-                )  # fmt: skip
-                best = np.inf
+                    time, free, block_free, first, size[node], slack[g], demand[task], start, seconds, 0.0, np.inf
+                )
+                node, start = _next_choice(task, problem, choice, soonest)
         entry_ptr[task, 1] = entries
         for k in range(child_ptr[task], child_ptr[task + 1]):
             waiting[child_idx[k]] -= 1
             if waiting[child_idx[k]] == 0:
                 queued = _push(heap, queued, position[child_idx[k]])
     found = entry_task[:entries], entry_node[:entries], entry_count[:entries], entry_start[:entries]
-    return found, entry_finish[:entries], (time, free, block_free, begin, room, size)
-
-
-@njit(cache=True, nogil=True)
-def optimistic_cost(topological_order, child_ptr, child_idx, edge_seconds, estimate, can_hold):  # type: ignore[no-untyped-def]
-    """PEFT's optimistic cost table ``[T, G]`` (Arabnejad & Barbosa 2014, eq. 8).
-
-    ``edge_seconds`` is the mean transfer per edge in the order of ``child_idx``.
-    """
-    groups = estimate.shape[1]
-    table = np.zeros((len(topological_order), groups))
-    for k in range(len(topological_order) - 1, -1, -1):
-        task = topological_order[k]
-        for edge in range(child_ptr[task], child_ptr[task + 1]):
-            child = child_idx[edge]
-            least = np.inf
-            for g in range(groups):
-                if can_hold[child, g]:
-                    least = min(least, table[child, g] + estimate[child, g])
-            for g in range(groups):
-                cost = least + edge_seconds[edge]
-                if can_hold[child, g]:
-                    cost = min(cost, table[child, g] + estimate[child, g])
-                table[task, g] = max(table[task, g], cost)
-    return table
+    return found, (time, free, block_free, begin, room, size)

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.graph import downward_rank, mean_transfer, upward_rank
+from dagsched.graph import downward_rank, upward_rank
 from dagsched.policies.base import Plan
-from dagsched.policies.insertion import empty_profiles, forget_past, optimistic_cost, plan_workflows
+from dagsched.policies.insertion import empty_profiles, forget_past, plan_workflows
+from dagsched.policies.optimistic import mean_optimistic_cost, optimistic_costs
 from dagsched.replay import Replay
-from dagsched.workflow import FloatArray, IntArray, child_rows
+from dagsched.workflow import FloatArray, IntArray
 
 KINDS = ("heft", "cpop", "peft")
 
@@ -121,8 +122,12 @@ class Inserter:
         count = len(replay)
         self._capacity = np.ascontiguousarray(cluster.capacity)
         self._node_group = np.ascontiguousarray(cluster.node_group)
-        self._replay = replay
-        self._arrays = (
+        self._problem = (
+            replay.estimate,
+            replay.demand,
+            replay.can_hold,
+            replay.child_ptr,
+            replay.child_idx,
             replay.parent_ptr,
             replay.parent_idx,
             replay.parent_bytes,
@@ -131,8 +136,9 @@ class Inserter:
             self._node_group,
             np.ascontiguousarray(cluster.latency),
             np.ascontiguousarray(cluster.bandwidth),
+            replay.has_transfers,
+            self._capacity,
         )
-        self._transfers = replay.has_transfers
         self.node_from = np.zeros(count, np.int64)
         self.node_to = np.full(count, cluster.node_count, np.int64)
         self._position = np.zeros(count, np.int64)
@@ -149,42 +155,13 @@ class Inserter:
 
         ``bias`` ``[T, G]`` seconds is added to a finish when nodes are compared.
         """
-        replay = self._replay
         time, free, block_free, begin, _, size = self._profiles
         if now > 0:
             forget_past(time, free, block_free, begin, size, float(now))
+        order = np.ascontiguousarray(order)
         self._position[order] = np.arange(len(order))
-        entries, _, self._profiles = plan_workflows(
-            order,
-            order,
-            self._position,
-            float(now),
-            replay.estimate,
-            replay.demand,
-            replay.can_hold,
-            (replay.child_ptr, replay.child_idx),
-            self._arrays,
-            self._capacity,
-            self._transfers,
-            self.node_from,
-            self.node_to,
-            np.zeros((0, 0)) if bias is None else bias,
-            self._scratch,
-            self._profiles,
+        choice = self.node_from, self.node_to, np.zeros((0, 0)) if bias is None else bias
+        entries, self._profiles = plan_workflows(
+            (order, self._position), float(now), self._problem, choice, self._scratch, self._profiles
         )
         return Plan(*entries)
-
-
-def optimistic_costs(replay: Replay) -> FloatArray:
-    """``[T, G]`` PEFT's optimistic cost table in seconds: the least time from a task's finish in a group to the exit."""
-    child_ptr, child_idx, edge = child_rows(replay.parent_ptr, replay.parent_idx)
-    seconds = mean_transfer(replay)[edge]
-    table = optimistic_cost(replay.topological_order, child_ptr, child_idx, seconds, replay.estimate, replay.can_hold)
-    return np.asarray(table)
-
-
-def mean_optimistic_cost(replay: Replay, table: FloatArray) -> FloatArray:
-    """``[T]`` PEFT's rank in seconds: the table's mean over the nodes that can hold the task."""
-    nodes = np.array([group.nodes for group in replay.cluster.groups], np.float64)
-    weight = np.where(replay.can_hold, nodes, 0.0)
-    return np.asarray((table * weight).sum(axis=1) / weight.sum(axis=1))

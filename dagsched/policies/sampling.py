@@ -41,7 +41,7 @@ OBJECTIVES = {"makespan": sgs.MAKESPAN, "flow_time": sgs.FLOW_TIME}
 OPTIONS: Mapping[str, str] = {
     "rule": f"base priority: {', '.join(RULES)} (cp+demand+work)",
     "n": "schedules generated; a forward-backward round counts 2 (256)",
-    "sgs": "schedule generation: serial, parallel or mixed (mixed)",
+    "sgs": "schedule generation: serial, parallel or mixed (mixed; parallel with fbi=1, which adds serial passes)",
     "fbi": "1 = forward-backward improvement of every sample, one pooled node only (0)",
     "scales": "ladder of noise scales as shares of the rule's spread, taken in turn (0.01,0.02,0.05,0.1)",
     "objective": "makespan or flow_time (makespan)",
@@ -97,7 +97,7 @@ class SamplingOptions:
         return cls(
             rule=pick("rule", default.rule, RULES),
             n=whole("n", default.n, 1),
-            generation=pick("sgs", default.generation, GENERATIONS),
+            generation=pick("sgs", "parallel" if options.get("fbi") == "1" else "mixed", GENERATIONS),
             improve=pick("fbi", "0", {"0": None, "1": None}) == "1",
             scales=_scales(spec, options.get("scales")),
             objective=pick("objective", default.objective, OBJECTIVES),
@@ -235,15 +235,13 @@ def _sample_pooled(
     value, start, _ = sgs.best_of(
         options.n,
         score[order],
-        np.array(options.scales),
+        (np.array(options.scales), seed),
         GENERATIONS[options.generation],
         options.improve,
-        seed,
         pooled_problem(replay, order),
         replay.first_arrival,
         OBJECTIVES[options.objective],
         replay.workflow_of[order],
-        len(replay.workflows),
         -math.inf if flow_time else path_and_area_bound(replay, problem),
     )
     return float(value), plan_from_starts(replay, start[problem.tie])
@@ -283,7 +281,7 @@ def _objective(replay: Replay, finish: FloatArray, objective: str) -> float:
 def _simulate(simulator: Simulator, key: FloatArray) -> tuple[Plan, FloatArray]:
     """The simulator's schedule under a fixed priority, as a plan, and every task's finish in seconds."""
     simulator.reset()
-    PriorityPolicy("sampling", lambda replay, problem: key).begin(simulator)(MANY)  # noqa: ARG005
+    PriorityPolicy("sampling", lambda _replay, _problem: key).begin(simulator)(MANY)
     state, count = simulator.state, int(simulator.state.counter[kernel.ALLOCS])
     task, node, units = (a[:count].copy() for a in (state.alloc_task, state.alloc_node, state.alloc_count))
     return Plan(task, node, units, state.alloc_start[:count].copy()), state.task_finish.copy()

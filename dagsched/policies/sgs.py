@@ -245,10 +245,8 @@ def _value(objective, last_finish, origin, finish, workflow_of, latest):  # type
 
 
 @njit(cache=True, nogil=True)
-def best_of(
-    passes, score, scales, generation, improve, seed, problem, origin, objective, workflow_of, workflows, bound
-):  # type: ignore[no-untyped-def]
-    """The best of ``passes`` schedules from perturbed priorities.
+def best_of(passes, score, noise, generation, improve, problem, origin, objective, workflow_of, bound):  # type: ignore[no-untyped-def]
+    """The best of ``passes`` schedules from perturbed priorities; ``noise`` is ``(scales, seed)``.
 
     Sample ``k`` adds Gumbel noise of ``scales[k % len(scales)]``; sample 0 is unperturbed. Mixed generation
     takes turns, parallel first. With ``improve`` each sample is followed by rounds of a backward and a forward
@@ -258,13 +256,14 @@ def best_of(
         (best value, ``start[T]``, passes used).
     """
     tasks = len(score)
+    scales, seed = noise
     work = new_work(tasks, problem[1].shape[1])
     backward = _reversed(problem)
     state = np.array([seed], np.uint64)
     key, start, finish = np.empty(tasks), np.empty(tasks), np.empty(tasks)
     back_start, back_finish = np.empty(tasks), np.empty(tasks)
     best, best_start = np.inf, np.zeros(tasks)
-    used, sample, latest = 0, 0, np.empty(workflows)
+    used, sample, latest = 0, 0, np.empty(workflow_of.max() + 1)
     while used < passes and best > bound:
         perturb(score, scales[sample % len(scales)] if sample else 0.0, state, key)
         if generation == PARALLEL or (generation == MIXED and sample % 2 == 0):
