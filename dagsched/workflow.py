@@ -23,7 +23,16 @@ IntArray = NDArray[np.int64]
 
 DEFAULT_DEMAND: Mapping[str, float] = {"cpu": 1.0}
 MAX_INSTANCES = 2**40
+MAX_COLUMNS = 256
+"""Most resources, and most named node groups, of a workflow: each is a column of a dense array over all tasks."""
+
+_MAX_DIGITS = 1000
 _DIGITS = re.compile(r"(\d+)")
+
+
+def _value(digits: str) -> int:
+    """The number; those too long for Python to convert are all alike and then compare as text."""
+    return int(digits) if len(digits) <= _MAX_DIGITS else 10**_MAX_DIGITS
 
 
 @lru_cache(maxsize=1 << 16)
@@ -32,7 +41,7 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
 
     Total and deterministic: equal numbers written differently (``01`` and ``1``) fall back to the text.
     """
-    parts = tuple((0, int(p), p) if p.isdecimal() else (1, 0, p) for p in _DIGITS.split(text) if p)
+    parts = tuple((0, _value(p), p) if p.isdecimal() else (1, 0, p) for p in _DIGITS.split(text) if p)
     return (*parts, (2, 0, text))
 
 
@@ -163,6 +172,10 @@ class Workflow:
         index = _index_of_ids(name, [task.id for task in tasks])
         columns = _resource_columns(name, tasks, resources)
         group_names = tuple(dict.fromkeys(group for task in tasks for group in task.group_durations))
+        if len(group_names) > MAX_COLUMNS:
+            raise InvalidWorkflowError(
+                f"workflow {name!r}: names {len(group_names)} groups, at most {MAX_COLUMNS} work"
+            )
         demand = np.zeros((len(tasks), len(columns)))
         group_duration = np.full((len(tasks), len(group_names)), math.nan)
         parent_ptr = np.zeros(len(tasks) + 1, np.int64)
@@ -421,6 +434,8 @@ def _resource_columns(workflow: str, tasks: Sequence[Task], resources: Sequence[
     columns = {resource: column for column, resource in enumerate(resources)}
     if len(columns) != len(resources):
         raise InvalidWorkflowError(f"workflow {workflow!r}: resources {list(resources)} repeat a name")
+    if len(columns) > MAX_COLUMNS:
+        raise InvalidWorkflowError(f"workflow {workflow!r}: has {len(columns)} resources, at most {MAX_COLUMNS} work")
     if used.keys() <= columns.keys():
         return columns
     for task in tasks:
@@ -447,8 +462,9 @@ def _append_parents(
     for parent in task.parents:
         size = task.edge_bytes.get(parent, 0.0)
         parent_bytes.append(size if type(size) is float else _number(workflow, task.id, "bytes from", size, parent))
+    known = set(task.parents)
     for parent in task.edge_bytes:
-        if parent not in task.parents:
+        if parent not in known:
             raise InvalidWorkflowError(
                 f"workflow {workflow!r}, task {task.id!r}: edge_bytes names {parent!r}, which is not a parent"
             )

@@ -105,6 +105,8 @@ def _read_table(path: str, _modified: int, _size: int) -> _Table:
     """Best makespan and whether it is proven, by instance stem (STG: ``folder/stem``) and processor count."""
     source = Source(Path(path))
     text = source.text(_MAX_BYTES)
+    if "file with basedata" in text[:1000]:
+        return {}  # an instance whose name only looks like that of a table
     headings = [" ".join(line.lower().split()) for line in text.split("\n")]
     heading = next((n for n, line in enumerate(headings) if line.startswith(_PSPLIB_HEADINGS)), None)
     table = _csv_table(source, text) if heading is None else _psplib_table(source, text, heading)

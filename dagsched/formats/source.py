@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -30,6 +31,7 @@ MAX_LINE = 2**20
 HEAD_BYTES = 2**16
 """How much of a file the format is recognised from."""
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _GZIP_MAGIC = b"\x1f\x8b"
 _READ_ERRORS = (OSError, EOFError, zlib.error)
 
@@ -97,9 +99,15 @@ class Source:
         """Parse strict JSON: UTF-8, no repeated keys, no NaN or Infinity, no absurd nesting."""
         place = f"{where}: " if where else ""
         try:
-            return _DECODER.decode(data.decode("utf-8-sig"))
+            text = data.decode("utf-8-sig")
+            value = _DECODER.decode(text)
+            if _SURROGATE.search(text):
+                json.dumps(value, ensure_ascii=False).encode()
+            return value
         except UnicodeDecodeError as error:
             self.refuse(f"{place}is not UTF-8 text (byte {error.start}); JSON must be UTF-8")
+        except UnicodeEncodeError:
+            self.refuse(f"{place}holds half of a surrogate pair, which is no character")
         except RecursionError:
             self.refuse(f"{place}is nested too deeply to be a workflow")
         except ValueError as error:  # includes JSONDecodeError and integers of more digits than Python converts
@@ -185,12 +193,20 @@ def whole(text: str) -> int | None:
     return int(text) if len(digits) <= 18 and digits.isascii() and digits.isdigit() else None
 
 
+def first_repeated(names: Sequence[str]) -> str:
+    """The first name that occurred before; there must be one."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise AssertionError("no name is repeated")
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        seen: set[str] = set()
-        repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"key {shorten(repeated)} appears twice in one object")
+        raise ValueError(f"key {shorten(first_repeated([key for key, _ in pairs]))} appears twice in one object")
     return result
 
 

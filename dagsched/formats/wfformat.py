@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dagsched.formats.fields import Fields
 from dagsched.formats.registry import Reader, ReadOptions
-from dagsched.formats.source import Source, finite, shorten, stem
+from dagsched.formats.source import Source, first_repeated, shorten, stem
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 
@@ -54,7 +55,7 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
     version = document.get("schemaVersion")
     if version not in VERSIONS:
         source.fail("", "schemaVersion", version, f"one of {', '.join(VERSIONS)}")
-    body = _Reading(source).object(document, "workflow", "the document")
+    body = Fields(source).object(document, "workflow", "the document")
     split = version in ("1.5", "1.6")
     records = _split_records(source, body) if split else _joint_records(source, body, str(version))
     ids = [str(record.id) for record in records] if split else _chosen_ids(source, records)
@@ -75,60 +76,9 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
     return [Workload(name, (workflow,), RESOURCES, UNITS, source=str(source.path))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """Typed access to the fields of JSON objects; every failure names the place and the field."""
-
-    source: Source
-
-    def object(self, record: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
-        value = record.get(key)
-        if not isinstance(value, dict):
-            self.source.fail(where, key, value, "an object")
-        return value
-
-    def objects(self, record: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-        value = record.get(key)
-        if not isinstance(value, list) or not value:
-            self.source.fail(where, key, value, "a list that is not empty")
-        for position, entry in enumerate(value):
-            if not isinstance(entry, dict):
-                self.source.fail(where, f"{key}[{position}]", entry, "an object")
-        return value
-
-    def text(self, record: Mapping[str, Any], key: str, where: str) -> str:
-        value = record.get(key)
-        if not isinstance(value, str) or not value:
-            self.source.fail(where, key, value, "a text that is not empty")
-        return value
-
-    def texts(self, record: Mapping[str, Any], key: str, where: str) -> list[str] | None:
-        value = record.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-            self.source.fail(where, key, value, "a list of texts")
-        return value
-
-    def amount(self, record: Mapping[str, Any], key: str, where: str) -> float | None:
-        value = record.get(key)
-        if value is None:
-            return None
-        number = finite(value)
-        if number is None or number < 0:
-            self.source.fail(where, key, value, "a finite number >= 0")
-        return number
-
-    def seconds(self, record: Mapping[str, Any], key: str, where: str) -> float:
-        value = self.amount(record, key, where)
-        if value is None:
-            self.source.refuse(f"{where}: {key} is missing, expected seconds >= 0")
-        return value
-
-
 def _joint_records(source: Source, body: Mapping[str, Any], version: str) -> list[_Record]:
     """Versions 1.0 to 1.4: structure and measurements in one record."""
-    reading = _Reading(source)
+    reading = Fields(source)
     in_bytes = version == "1.4"
     key = "jobs" if "jobs" in body and "tasks" not in body else "tasks"
     records = []
@@ -155,7 +105,7 @@ def _joint_records(source: Source, body: Mapping[str, Any], version: str) -> lis
     return records
 
 
-def _add_file(reading: _Reading, record: _Record, entry: Mapping[str, Any], where: str, size_key: str) -> None:
+def _add_file(reading: Fields, record: _Record, entry: Mapping[str, Any], where: str, size_key: str) -> None:
     name = reading.text(entry, "name", where)
     path = entry.get("path")
     key = f"{path}{name}" if isinstance(path, str) else name
@@ -167,7 +117,7 @@ def _add_file(reading: _Reading, record: _Record, entry: Mapping[str, Any], wher
 
 def _split_records(source: Source, body: Mapping[str, Any]) -> list[_Record]:
     """Versions 1.5 and 1.6: specification and execution, joined by task id."""
-    reading = _Reading(source)
+    reading = Fields(source)
     specification = reading.object(body, "specification", "workflow")
     execution = reading.object(body, "execution", "workflow")
     sizes: dict[str, float | None] = {}
@@ -229,7 +179,7 @@ def _chosen_ids(source: Source, records: Sequence[_Record]) -> list[str]:
         return names
     ids = [f"{record.name}_{record.id}" for record in records]
     if any(record.id is None for record in records) or len(set(ids)) < len(ids):
-        repeated = next(name for position, name in enumerate(names) if name in names[:position])
+        repeated = first_repeated(names)
         source.refuse(f"task {shorten(repeated)}: the name is used twice and no unique id tells the tasks apart")
     return ids
 
@@ -275,7 +225,7 @@ def _resolver(source: Source, records: Sequence[_Record], ids: Sequence[str], *,
             by_name.setdefault(record.name, []).append(index)
     numbers = {str(record.id): index for index, record in enumerate(records) if record.id is not None}
     if by_id and len(numbers) < len(records):
-        repeated = next(name for position, name in enumerate(ids) if name in ids[:position])
+        repeated = first_repeated(ids)
         source.refuse(f"task {shorten(repeated)}: the id is used twice; ids must be unique")
 
     def resolve(record: _Record, name: str, role: str) -> int:  # noqa: RET503 - refuse raises

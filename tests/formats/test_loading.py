@@ -81,6 +81,7 @@ def test_a_damaged_file_in_a_directory_is_an_error(tmp_path: Path) -> None:
         (b'{"schemaVersion": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"schemaVersion": ' + b"9" * 5000 + b"}", "is not valid JSON"),
         (b'{"schemaVersion": "\xff"}', r"is not UTF-8 text \(byte 19\)"),
+        (b'{"schemaVersion": "\\ud800"}', "half of a surrogate pair"),
         (b'{"schemaVersion": NaN}', "NaN is not a JSON number"),
         (b'{"schemaVersion": "1.5", "schemaVersion": "1.5"}', "key 'schemaVersion' appears twice"),
         (b'{"schemaVersion": "1.5"', "is not valid JSON: Expecting"),

@@ -17,6 +17,7 @@ from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError, FormatError
 from dagsched.formats import load, save
 from dagsched.generate import fan_in, random_workload
+from dagsched.replay import Replay
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Rejects, Workload
 from tests.data import DATA, needs_data
@@ -80,7 +81,7 @@ def workflows(draw: st.DrawFn, name: str) -> Workflow:
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking draws of this size takes minutes
@@ -129,11 +130,11 @@ def test_defaults(tmp_path: Path) -> None:
 
 
 def test_the_schema_knows_exactly_the_keys_the_reader_knows() -> None:
-    from dagsched.formats import own
+    from dagsched.formats import own, own_columns
 
     assert tuple(SCHEMA["properties"]) == own.DOCUMENT_KEYS
     assert tuple(SCHEMA["$defs"]["workflow"]["properties"]) == own.WORKFLOW_KEYS
-    assert tuple(SCHEMA["$defs"]["task"]["properties"]) == own.TASK_KEYS
+    assert tuple(SCHEMA["$defs"]["task"]["properties"]) == own_columns.TASK_KEYS
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,38 @@ def test_mistakes_are_named(tmp_path: Path, old: str, new: str, message: str) ->
     assert old in OWN
     with pytest.raises(FormatError, match=message):
         load(write(tmp_path, "x.json", OWN.replace(old, new, 1)))
+
+
+def document(tasks: list[dict[str, object]], **fields: object) -> str:
+    return json.dumps(
+        {"format": "dagsched-workload", "version": 1, "workflows": [{"name": "w", "tasks": tasks}], **fields}
+    )
+
+
+@pytest.mark.parametrize("key", ["demand", "group_durations"])
+def test_a_file_cannot_ask_for_terabytes(tmp_path: Path, key: str) -> None:
+    tasks = [{"id": f"t{i}", "duration": 1, key: {f"r{i}": 1}} for i in range(50_000)]
+    with pytest.raises(FormatError, match=r"number of (resources|groups) is 50000, expected at most 256"):
+        load(write(tmp_path, "x.json", document(tasks)))
+    groups = [{"name": f"g{i}", "capacity": {"cpu": 1}} for i in range(50_000)]
+    with pytest.raises(FormatError, match="has 50000 groups, at most 1024 work"):
+        load(write(tmp_path, "x.json", document([{"id": "a", "duration": 1}], cluster={"groups": groups})))
+
+
+def test_ids_of_any_length_sort(tmp_path: Path) -> None:
+    ids = ["9" * 6000, "t2", "t10", "8" * 6000]
+    (workload,) = load(write(tmp_path, "x.json", document([{"id": i, "duration": 1} for i in ids])))
+    replay = Replay.build(workload, sigma=0.1)
+    assert [replay.task_name(task)[1][:3] for task in range(4)] == ["888", "999", "t2", "t10"]
+
+
+def test_a_join_of_many_parents_with_bytes_loads_quickly(tmp_path: Path) -> None:
+    tasks: list[dict[str, object]] = [{"id": f"t{i}", "duration": 1} for i in range(30_000)]
+    names = [f"t{i}" for i in range(30_000)]
+    tasks.append({"id": "join", "duration": 1, "parents": names, "edge_bytes": dict.fromkeys(names, 1.0)})
+    begin = time.process_time()
+    assert load(write(tmp_path, "x.json", document(tasks)))[0].workflows[0].edge_count == 30_000
+    assert time.process_time() - begin < 3
 
 
 def test_a_failed_save_leaves_nothing_behind(tmp_path: Path) -> None:
