@@ -113,6 +113,7 @@ class Cluster:
 
     @property
     def node_count(self) -> int:
+        """Number of nodes over all groups."""
         return sum(group.nodes for group in self.groups)
 
     @property
