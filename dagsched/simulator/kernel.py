@@ -62,6 +62,7 @@ class Problem(NamedTuple):
     klass: IntArray  # [T] demand class
     class_task: IntArray  # [C] one task of each class
     group_order: IntArray  # [T, G] groups that can hold the task by estimate, -1 after the last
+    parent_count: IntArray  # [T]
     parent_ptr: IntArray
     parent_idx: IntArray
     parent_bytes: FloatArray
@@ -69,6 +70,7 @@ class Problem(NamedTuple):
     child_idx: IntArray
     workflow_of: IntArray  # [T]
     workflow_ptr: IntArray  # [W + 1]
+    workflow_work: FloatArray  # [W] s of all instances on the fastest group
     arrival: FloatArray  # [W] s
     weight: FloatArray  # [W]
     node_group: IntArray  # [N]
@@ -276,20 +278,25 @@ def reset(P, S):
     S.counter[RELEASES] = 1
     for w in range(len(P.arrival)):
         S.workflow_turn[w] = -1
-        S.workflow_left[w] = 0.0
+        S.workflow_left[w] = P.workflow_work[w]
         S.workflow_service[w] = 0.0
     for klass in range(len(P.class_task)):
         S.class_blocked[klass] = 0
-    for task in range(len(P.instances)):
+    tasks = len(P.instances)  # one plain loop an array: each becomes a block copy
+    for task in range(tasks):
         S.ready_time[task] = np.nan
+    for task in range(tasks):
         S.task_start[task] = np.nan
+    for task in range(tasks):
         S.task_finish[task] = np.nan
+    for task in range(tasks):
         S.last_alloc[task] = -1
+    for task in range(tasks):
         S.unstarted[task] = P.instances[task]
+    for task in range(tasks):
         S.unfinished[task] = P.instances[task]
-        S.pending[task] = P.parent_ptr[task + 1] - P.parent_ptr[task]
-        if not P.milestone[task]:
-            S.workflow_left[P.workflow_of[task]] += P.instances[task] * P.fastest[task]
+    for task in range(tasks):
+        S.pending[task] = P.parent_count[task]
     for g in range(P.capacity.shape[0]):
         for r in range(P.capacity.shape[1]):
             S.group_free[g, r] = P.capacity[g, r]
