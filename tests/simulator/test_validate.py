@@ -406,6 +406,26 @@ def test_list_schedules_of_random_workloads_are_accepted(seed: int) -> None:
     validate(list_schedule(replay, order.tolist()))
 
 
+@pytest.mark.parametrize("policy", ["critical-path", "random", "heft", "min-min", "srw"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"decision_interval": 2.5}, {"instances_per_decision": 1}, {"max_wait": 4.0}, {"placement": "random"}],
+    ids=str,
+)
+def test_schedules_of_the_simulator_are_accepted(policy: str, options: dict[str, object]) -> None:
+    from dagsched.simulator import simulate
+
+    validate(simulate(random_replay(11, instant_instances=False, **options), policy))
+
+
+@pytest.mark.xfail(strict=True, reason="kernel: STUCK when zero-duration work has more instances than fit at once")
+def test_the_simulator_finishes_zero_duration_work_with_more_instances_than_fit() -> None:
+    from dagsched.simulator import simulate
+
+    tasks = [Task("a", 1, instances=5), Task("z", 0, {"cpu": 3}, instances=3), Task("b", 1)]
+    validate(simulate(one_workflow(tasks, Cluster.pooled({"cpu": 4})), "critical-path"))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_moved_allocation_is_rejected(seed: int) -> None:
     schedule = list_schedule(random_replay(seed))
