@@ -5,7 +5,9 @@ the nodes a task may use and in a bias per group). All kernels live in this modu
 
 The profile of a node is a step function kept in a pool shared by all nodes: segment ``k`` of node ``n`` lies
 at ``begin[n] + k``, starts at ``time[...]`` seconds, ends where the next one starts (the last never ends) and
-has ``free[..., R]`` units left. Neighbouring segments always differ. ``block_free`` holds the largest free
+has ``free[..., R]`` units left. A task of zero duration leaves a segment of zero length before the one that starts
+at its time: what runs across that moment must leave room for it, what starts or ends then need not.
+``block_free`` holds the largest free
 amount of each run of ``BLOCK`` pool positions, so that a search jumps over runs in which nothing can fit.
 """
 
@@ -15,28 +17,29 @@ import numpy as np
 from numba import njit
 
 from dagsched.replay import FIT_TOLERANCE
+from dagsched.workflow import FloatArray, IntArray
+
+Profiles = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, IntArray]
 
 BLOCK = 32
 
+# Only entries get a wrapper for calls from Python, which takes long to compile; calling an `inner` crashes.
+entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-@njit(cache=True, nogil=True)
-def empty_profiles(capacity, node_group, origin):  # type: ignore[no-untyped-def]
+
+def empty_profiles(capacity: FloatArray, node_group: IntArray, origin: float) -> Profiles:
     """Profiles of idle nodes from ``origin`` seconds on: ``(time, free, block_free, begin, room, size)``."""
-    nodes, resources = len(node_group), capacity.shape[1]
-    pool = nodes * BLOCK
-    time = np.full(pool, np.inf)
-    free = np.zeros((pool, resources))
-    block_free = np.zeros((nodes, resources))
-    begin = np.arange(nodes) * BLOCK
-    for n in range(nodes):
-        time[begin[n]] = origin
-        for r in range(resources):
-            free[begin[n], r] = capacity[node_group[n], r]
-            block_free[n, r] = capacity[node_group[n], r]
-    return time, free, block_free, begin, np.full(nodes, BLOCK), np.ones(nodes, np.int64)
+    nodes = len(node_group)
+    time = np.full(nodes * BLOCK, np.inf)
+    free = np.zeros((nodes * BLOCK, capacity.shape[1]))
+    time[::BLOCK] = origin
+    free[::BLOCK] = capacity[node_group]
+    block_free = np.ascontiguousarray(capacity[node_group])
+    return time, free, block_free, np.arange(nodes) * BLOCK, np.full(nodes, BLOCK), np.ones(nodes, np.int64)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _refresh_blocks(free, block_free, first, last):  # type: ignore[no-untyped-def]
     """Recompute the block maxima that cover pool positions ``first..last`` (``last`` exclusive, end of node)."""
     for b in range(first // BLOCK, (last - 1) // BLOCK + 1):
@@ -48,9 +51,9 @@ def _refresh_blocks(free, block_free, first, last):  # type: ignore[no-untyped-d
             block_free[b, r] = most
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _segment_at(time, first, size, moment):  # type: ignore[no-untyped-def]
-    """Pool position of the segment that contains ``moment`` (the first one for anything earlier)."""
+    """Pool position of the last segment that starts by ``moment`` (the first one for anything earlier)."""
     low, high = first, first + size
     while high - low > 1:
         middle = (low + high) >> 1
@@ -61,41 +64,39 @@ def _segment_at(time, first, size, moment):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _earliest_start(time, free, block_free, first, size, slack, demand, ready, seconds, bias, limit):  # type: ignore[no-untyped-def]
     """First start >= ``ready`` of a gap for ``demand``; ``inf`` once start + seconds + bias >= limit."""
-    resources = len(demand)
-    end = first + size
-    k = end - 1
+    end, k = first + size, first + size - 1
     if size > 1 and ready < time[k]:
         k = _segment_at(time, first, size, ready)
     start = max(ready, time[first])
     while start + seconds + bias < limit:
         fits = True
-        for r in range(resources):
+        for r in range(len(demand)):
             if demand[r] > free[k, r] + slack[r]:
                 fits = False
         if fits:
-            if k + 1 == end or time[k + 1] >= start + seconds:
+            if k + 1 == end or (time[k + 1] >= start + seconds and time[k + 1] > start):
                 return start
             k += 1
             continue
         k += 1
         while k < end and k % BLOCK == 0:  # a run in which one resource is always too scarce holds no start
             hopeless = False
-            for r in range(resources):
+            for r in range(len(demand)):
                 if demand[r] > block_free[k // BLOCK, r] + slack[r]:
                     hopeless = True
             if not hopeless:
                 break
             k += BLOCK
-        if k >= end:  # cannot happen for a task that the empty node can hold: the last segment is all free
+        if k >= end:  # never for a task that the empty node can hold: the last segment is all free
             return np.inf
         start = time[k]
     return np.inf
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _instances_that_fit(time, free, first, size, slack, demand, start, seconds, most):  # type: ignore[no-untyped-def]
     """How many of at most ``most`` identical instances fit together over ``[start, start + seconds)``."""
     k = _segment_at(time, first, size, start)
@@ -109,44 +110,54 @@ def _instances_that_fit(time, free, first, size, slack, demand, start, seconds, 
     return most
 
 
-@njit(cache=True, nogil=True)
+@inner
+def _insert_segment(time, free, first, size, k, moment):  # type: ignore[no-untyped-def]
+    """Insert a segment at pool position ``k + 1``, with the free amounts of segment ``k``."""
+    for j in range(first + size, k, -1):
+        time[j] = time[j - 1]
+        for r in range(free.shape[1]):
+            free[j, r] = free[j - 1, r]
+    time[k + 1] = moment
+
+
+@inner
 def _split(time, free, first, size, moment):  # type: ignore[no-untyped-def]
-    """Make ``moment`` a border between segments; returns (its pool position, new size)."""
+    """Make ``moment`` a border; returns (pool position of the last segment that starts then, new size)."""
     k = _segment_at(time, first, size, moment)
     if time[k] == moment:
         return k, size
-    resources = free.shape[1]
-    for j in range(first + size, k + 1, -1):
-        time[j] = time[j - 1]
-        for r in range(resources):
-            free[j, r] = free[j - 1, r]
-    time[k + 1] = moment
-    for r in range(resources):
-        free[k + 1, r] = free[k, r]
+    _insert_segment(time, free, first, size, k, moment)
     return k + 1, size + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _join(time, free, first, size, k):  # type: ignore[no-untyped-def]
     """Remove the border at pool position ``k`` if both sides have the same free amounts; returns the new size."""
     if k <= first or k >= first + size:
         return size
-    resources = free.shape[1]
-    for r in range(resources):
+    for r in range(free.shape[1]):
         if free[k, r] != free[k - 1, r]:
             return size
     for j in range(k, first + size - 1):
         time[j] = time[j + 1]
-        for r in range(resources):
+        for r in range(free.shape[1]):
             free[j, r] = free[j + 1, r]
     return size - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _book(time, free, block_free, first, size, demand, count, start, finish):  # type: ignore[no-untyped-def]
     """Take ``count * demand`` over ``[start, finish)``; needs room for two more segments; returns the new size."""
     left, size = _split(time, free, first, size, start)
+    if start == finish:
+        _insert_segment(time, free, first, size, left, start)
+        for r in range(len(demand)):
+            free[left, r] -= count * demand[r]
+        _refresh_blocks(free, block_free, left, first + size + 1)
+        return size + 1
     right, size = _split(time, free, first, size, finish)
+    while time[right - 1] == finish:
+        right -= 1
     for k in range(left, right):
         for r in range(len(demand)):
             free[k, r] -= count * demand[r]
@@ -156,7 +167,7 @@ def _book(time, free, block_free, first, size, demand, count, start, finish):  #
     return size
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _grow(time, free, block_free, begin, room, node):  # type: ignore[no-untyped-def]
     """Move a node to the end of the pool with twice the room; returns the (possibly new) pool arrays."""
     resources = free.shape[1]
@@ -165,26 +176,26 @@ def _grow(time, free, block_free, begin, room, node):  # type: ignore[no-untyped
         used = max(used, begin[n] + room[n])
     if used + 2 * room[node] > len(time):
         pool = 2 * (used + 2 * room[node])
-        wider_time = np.full(pool, np.inf)
-        wider_free = np.zeros((pool, resources))
-        wider_block = np.zeros((pool // BLOCK, resources))
-        wider_time[: len(time)] = time
-        wider_free[: len(time)] = free
-        wider_block[: len(block_free)] = block_free
+        wider_time = np.empty(pool)
+        wider_free = np.empty((pool, resources))
+        wider_block = np.empty((pool // BLOCK, resources))
+        for k in range(used):  # loops: assigning slices takes seconds to compile
+            wider_time[k] = time[k]
+            for r in range(resources):
+                wider_free[k, r] = free[k, r]
+                wider_block[k // BLOCK, r] = block_free[k // BLOCK, r]
         time, free, block_free = wider_time, wider_free, wider_block
     old, length = begin[node], room[node]
     for k in range(length):
         time[used + k] = time[old + k]
         for r in range(resources):
             free[used + k, r] = free[old + k, r]
-    for b in range(length // BLOCK):
-        for r in range(resources):
-            block_free[used // BLOCK + b, r] = block_free[old // BLOCK + b, r]
+            block_free[(used + k) // BLOCK, r] = block_free[(old + k) // BLOCK, r]
     begin[node], room[node] = used, 2 * length
     return time, free, block_free
 
 
-@njit(cache=True, nogil=True)
+@entry
 def forget_past(time, free, block_free, begin, size, now):  # type: ignore[no-untyped-def]
     """Drop the segments that end at or before ``now``."""
     for n in range(len(begin)):
@@ -198,7 +209,7 @@ def forget_past(time, free, block_free, begin, size, now):  # type: ignore[no-un
             _refresh_blocks(free, block_free, begin[n], begin[n] + size[n])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _push(heap, length, value):  # type: ignore[no-untyped-def]
     """Add to a binary min-heap of integers; returns the new length."""
     k = length
@@ -212,7 +223,7 @@ def _push(heap, length, value):  # type: ignore[no-untyped-def]
     return length + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pop(heap, length):  # type: ignore[no-untyped-def]
     """Remove the least value; returns (value, new length)."""
     least = heap[0]
@@ -231,29 +242,28 @@ def _pop(heap, length):  # type: ignore[no-untyped-def]
     return least, length
 
 
-@njit(cache=True, nogil=True)
-def _data_ready(task, ready, problem, finish, entry_ptr, entry_node, entry_count, entry_finish):  # type: ignore[no-untyped-def]
+@inner
+def _data_ready(task, ready, problem, finish, entry_ptr, placed, when):  # type: ignore[no-untyped-def]
     """Fill ``ready[G]`` (already at the release time) with the time the parents' data is in each group."""
     parent_ptr, parent_idx, parent_bytes = problem[5:8]
     instances, milestone, node_group, latency, bandwidth, transfers = problem[8:14]
-    groups = len(ready)
     for edge in range(parent_ptr[task], parent_ptr[task + 1]):
         parent = parent_idx[edge]
         if not transfers or milestone[parent] or milestone[task]:
-            for g in range(groups):
+            for g in range(len(ready)):
                 ready[g] = max(ready[g], finish[parent])
             continue
         for a in range(entry_ptr[parent, 0], entry_ptr[parent, 1]):
-            origin = node_group[entry_node[a]]
-            sent = parent_bytes[edge] * entry_count[a] / instances[parent]
-            for g in range(groups):
-                moment = entry_finish[a]
+            origin = node_group[placed[a, 1]]
+            sent = parent_bytes[edge] * placed[a, 2] / instances[parent]
+            for g in range(len(ready)):
+                moment = when[a, 1]
                 if g != origin:
                     moment += latency[origin, g] + sent / bandwidth[origin, g]
                 ready[g] = max(ready[g], moment)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _first_choice(task, ready, problem, slack, choice, profiles, soonest):  # type: ignore[no-untyped-def]
     """Node of least finish + bias for one instance, lowest index on ties: (node, start).
 
@@ -285,7 +295,7 @@ def _first_choice(task, ready, problem, slack, choice, profiles, soonest):  # ty
     return node, start
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _next_choice(task, problem, choice, soonest):  # type: ignore[no-untyped-def]
     """As :func:`_first_choice`, from the known ``soonest`` starts."""
     estimate, node_group = problem[0], problem[10]
@@ -299,15 +309,17 @@ def _next_choice(task, problem, choice, soonest):  # type: ignore[no-untyped-def
     return node, start
 
 
-@njit(cache=True, nogil=True)
-def _longer(array, length):  # type: ignore[no-untyped-def]
-    """The array with at least double the room."""
-    wider = np.empty(2 * length, array.dtype)
-    wider[:length] = array[:length]
+@inner
+def _longer(rows):  # type: ignore[no-untyped-def]
+    """The rows with double the room."""
+    wider = np.empty((2 * len(rows), rows.shape[1]), rows.dtype)
+    for k in range(len(rows)):
+        for column in range(rows.shape[1]):
+            wider[k, column] = rows[k, column]
     return wider
 
 
-@njit(cache=True, nogil=True)
+@entry
 def plan_workflows(order, release, problem, choice, scratch, profiles):  # type: ignore[no-untyped-def]
     """Plan every task of whole workflows into the profiles, highest priority among the ready ones first.
 
@@ -324,17 +336,14 @@ def plan_workflows(order, release, problem, choice, scratch, profiles):  # type:
     overwritten for the tasks planned. ``profiles`` is as from :func:`empty_profiles`; it is changed in place
     and returned, since the pool may move.
 
-    Returns ``(task, node, count, start)`` of the entries in planning order, and the profiles.
+    Returns rows (task, node, count) and rows (start, finish) of the entries in planning order, and the profiles.
     """
     at_position, position = order
     estimate, demand, _, child_ptr, child_idx, parent_ptr = problem[:6]
     instances, milestone, node_group, capacity = problem[8], problem[9], problem[10], problem[14]
     waiting, finish, entry_ptr = scratch
     time, free, block_free, begin, room, size = profiles
-    room_for = len(at_position) + 1
-    entry_task, entry_node = np.empty(room_for, np.int64), np.empty(room_for, np.int64)
-    entry_count = np.empty(room_for, np.int64)
-    entry_start, entry_finish = np.empty(room_for), np.empty(room_for)
+    placed, when = np.empty((len(at_position) + 1, 3), np.int64), np.empty((len(at_position) + 1, 2))
     slack = capacity * FIT_TOLERANCE
     ready, soonest = np.empty(estimate.shape[1]), np.empty(len(node_group))
     heap, queued, entries = np.empty(len(at_position), np.int64), 0, 0
@@ -345,8 +354,9 @@ def plan_workflows(order, release, problem, choice, scratch, profiles):  # type:
     while queued:
         place, queued = _pop(heap, queued)
         task = at_position[place]
-        ready[:] = release
-        _data_ready(task, ready, problem, finish, entry_ptr, entry_node, entry_count, entry_finish)
+        for g in range(len(ready)):
+            ready[g] = release
+        _data_ready(task, ready, problem, finish, entry_ptr, placed, when)
         finish[task] = ready[0] if milestone[task] else release
         entry_ptr[task, 0] = entries
         left, node, start = 0, -1, 0.0
@@ -354,24 +364,24 @@ def plan_workflows(order, release, problem, choice, scratch, profiles):  # type:
             left = instances[task]
             profiles = time, free, block_free, begin, room, size
             node, start = _first_choice(task, ready, problem, slack, choice, profiles, soonest)
-        busy = demand[task].any()
+        busy = False
+        for r in range(demand.shape[1]):
+            busy = busy or demand[task, r] > 0
         while left > 0:
             g = node_group[node]
             first, seconds, count = begin[node], estimate[task, g], left
             if instances[task] > 1:
                 count = _instances_that_fit(time, free, first, size[node], slack[g], demand[task], start, seconds, left)
-            if busy and start + seconds > start:
+            if busy:
                 if size[node] + 2 > room[node]:
                     time, free, block_free = _grow(time, free, block_free, begin, room, node)
                     first = begin[node]
                 end = start + seconds
                 size[node] = _book(time, free, block_free, first, size[node], demand[task], count, start, end)
-            if entries == len(entry_task):
-                entry_task, entry_node = _longer(entry_task, entries), _longer(entry_node, entries)
-                entry_count = _longer(entry_count, entries)
-                entry_start, entry_finish = _longer(entry_start, entries), _longer(entry_finish, entries)
-            entry_task[entries], entry_node[entries], entry_count[entries] = task, node, count
-            entry_start[entries], entry_finish[entries] = start, start + seconds
+            if entries == len(placed):
+                placed, when = _longer(placed), _longer(when)
+            placed[entries, 0], placed[entries, 1], placed[entries, 2] = task, node, count
+            when[entries, 0], when[entries, 1] = start, start + seconds
             finish[task] = max(finish[task], start + seconds)
             entries += 1
             left -= count
@@ -385,5 +395,4 @@ def plan_workflows(order, release, problem, choice, scratch, profiles):  # type:
             waiting[child_idx[k]] -= 1
             if waiting[child_idx[k]] == 0:
                 queued = _push(heap, queued, position[child_idx[k]])
-    found = entry_task[:entries], entry_node[:entries], entry_count[:entries], entry_start[:entries]
-    return found, (time, free, block_free, begin, room, size)
+    return placed[:entries], when[:entries], (time, free, block_free, begin, room, size)

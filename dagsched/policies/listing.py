@@ -161,7 +161,8 @@ class Inserter:
         order = np.ascontiguousarray(order)
         self._position[order] = np.arange(len(order))
         choice = self.node_from, self.node_to, np.zeros((0, 0)) if bias is None else bias
-        entries, self._profiles = plan_workflows(
+        entry, when, self._profiles = plan_workflows(
             (order, self._position), float(now), self._problem, choice, self._scratch, self._profiles
         )
-        return Plan(*entries)
+        task, node, count = np.ascontiguousarray(entry.T)
+        return Plan(task, node, count, np.ascontiguousarray(when[:, 0]))

@@ -241,7 +241,7 @@ def _sample_pooled(
         pooled_problem(replay, order),
         replay.first_arrival,
         OBJECTIVES[options.objective],
-        replay.workflow_of[order],
+        (replay.workflow_of[order], len(replay.workflows)),
         -math.inf if flow_time else path_and_area_bound(replay, problem),
     )
     return float(value), plan_from_starts(replay, start[problem.tie])

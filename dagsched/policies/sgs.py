@@ -18,8 +18,12 @@ from numba import njit
 SERIAL, PARALLEL, MIXED = 0, 1, 2
 MAKESPAN, FLOW_TIME = 0, 1
 
+# Only entries get a wrapper for calls from Python, which takes long to compile; calling an `inner` crashes.
+entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-@njit(cache=True, nogil=True)
+
+@entry
 def new_work(tasks, resources):  # type: ignore[no-untyped-def]
     """Scratch memory for one problem size."""
     return (
@@ -33,7 +37,7 @@ def new_work(tasks, resources):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _push(keys, values, length, key, value):  # type: ignore[no-untyped-def]
     """Add to a binary heap, largest key first, least value on ties; returns the new length."""
     k = length
@@ -47,7 +51,7 @@ def _push(keys, values, length, key, value):  # type: ignore[no-untyped-def]
     return length + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _pop(keys, values, length):  # type: ignore[no-untyped-def]
     """Remove the first value (it must be read before at ``values[0]``); returns the new length."""
     length -= 1
@@ -68,7 +72,7 @@ def _pop(keys, values, length):  # type: ignore[no-untyped-def]
     return length
 
 
-@njit(cache=True, nogil=True)
+@entry
 def serial(key, problem, work, origin, start, finish):  # type: ignore[no-untyped-def]
     """Each task in turn (largest ``key`` among those whose parents are placed) at its earliest feasible start.
 
@@ -111,7 +115,13 @@ def serial(key, problem, work, origin, start, finish):  # type: ignore[no-untype
         start[task], finish[task] = moment[begin], end
         last_finish = max(last_finish, end)
         if end == moment[begin]:
+            # An event of its own at this moment keeps room for the task against what is to run across.
             event_of[task] = begin
+            moment[events], after[events], after[begin] = end, after[begin], events
+            for r in range(resources):
+                free[events, r] = free[begin, r]
+                free[begin, r] -= demand[task, r]
+            events += 1
         else:
             if k >= 0 and moment[k] == end:
                 event_of[task] = k
@@ -135,7 +145,7 @@ def serial(key, problem, work, origin, start, finish):  # type: ignore[no-untype
     return last_finish
 
 
-@njit(cache=True, nogil=True)
+@entry
 def parallel(key, problem, work, origin, start, finish):  # type: ignore[no-untyped-def]
     """At every finish, start all eligible tasks that fit, largest ``key`` first (least index on ties).
 
@@ -145,9 +155,9 @@ def parallel(key, problem, work, origin, start, finish):  # type: ignore[no-unty
     duration, demand, need, capacity, parent_ptr, _, child_ptr, child_idx = problem
     waiting, keys, values, _, _, free_rows, eligible = work
     resources = len(capacity)
-    free, least = free_rows[0], np.full(resources, np.inf)
+    free, least = free_rows[0], np.empty(resources)
     for r in range(resources):
-        free[r] = capacity[r]
+        free[r], least[r] = capacity[r], np.inf
     count, running, now = 0, 0, origin
     for task in range(len(key)):
         waiting[task] = parent_ptr[task + 1] - parent_ptr[task]
@@ -190,7 +200,7 @@ def parallel(key, problem, work, origin, start, finish):  # type: ignore[no-unty
                     count = _insert(eligible, count, key, child)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _insert(ordered, count, key, task):  # type: ignore[no-untyped-def]
     """Put a task into a list ordered by (key descending, index); returns the new length."""
     low, high = 0, count
@@ -207,13 +217,13 @@ def _insert(ordered, count, key, task):  # type: ignore[no-untyped-def]
     return count + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _reversed(problem):  # type: ignore[no-untyped-def]
     duration, demand, need, capacity, parent_ptr, parent_idx, child_ptr, child_idx = problem
     return duration, demand, need, capacity, child_ptr, child_idx, parent_ptr, parent_idx
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _uniform(state):  # type: ignore[no-untyped-def]
     """SplitMix64 (Steele, Lea and Flood, 2014): a number in (0, 1); ``state`` is ``[1]`` uint64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -224,7 +234,7 @@ def _uniform(state):  # type: ignore[no-untyped-def]
     return (np.float64(z >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@entry
 def perturb(score, scale, state, key):  # type: ignore[no-untyped-def]
     """``key`` = ``score`` + ``scale`` x standard Gumbel noise, one draw per task."""
     for task in range(len(score)):
@@ -233,20 +243,31 @@ def perturb(score, scale, state, key):  # type: ignore[no-untyped-def]
             key[task] -= scale * np.log(-np.log(_uniform(state)))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _value(objective, last_finish, origin, finish, workflow_of, latest):  # type: ignore[no-untyped-def]
     """Makespan, or the mean over workflows of their last finish, in seconds after the origin."""
     if objective == MAKESPAN:
         return last_finish - origin
-    latest[:] = origin
+    for w in range(len(latest)):
+        latest[w] = origin
     for task in range(len(finish)):
         latest[workflow_of[task]] = max(latest[workflow_of[task]], finish[task])
-    return (latest - origin).mean()
+    total = 0.0
+    for w in range(len(latest)):
+        total += latest[w] - origin
+    return total / len(latest)
 
 
-@njit(cache=True, nogil=True)
-def best_of(passes, score, noise, generation, improve, problem, origin, objective, workflow_of, bound):  # type: ignore[no-untyped-def]
-    """The best of ``passes`` schedules from perturbed priorities; ``noise`` is ``(scales, seed)``.
+@inner
+def _copy(source, target):  # type: ignore[no-untyped-def]
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@entry
+def best_of(passes, score, noise, generation, improve, problem, origin, objective, owners, bound):  # type: ignore[no-untyped-def]
+    """The best of ``passes`` schedules from perturbed priorities; ``noise`` is ``(scales, seed)``,
+    ``owners`` ``(workflow_of[T], number of workflows)``.
 
     Sample ``k`` adds Gumbel noise of ``scales[k % len(scales)]``; sample 0 is unperturbed. Mixed generation
     takes turns, parallel first. With ``improve`` each sample is followed by rounds of a backward and a forward
@@ -257,13 +278,14 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
     """
     tasks = len(score)
     scales, seed = noise
+    workflow_of, workflows = owners
     work = new_work(tasks, problem[1].shape[1])
     backward = _reversed(problem)
     state = np.array([seed], np.uint64)
     key, start, finish = np.empty(tasks), np.empty(tasks), np.empty(tasks)
     back_start, back_finish = np.empty(tasks), np.empty(tasks)
-    best, best_start = np.inf, np.zeros(tasks)
-    used, sample, latest = 0, 0, np.empty(workflow_of.max() + 1)
+    best, best_start = np.inf, np.empty(tasks)
+    used, sample, latest = 0, 0, np.empty(workflows)
     while used < passes and best > bound:
         perturb(score, scales[sample % len(scales)] if sample else 0.0, state, key)
         if generation == PARALLEL or (generation == MIXED and sample % 2 == 0):
@@ -274,7 +296,7 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
         value = _value(objective, length, origin, finish, workflow_of, latest)
         if value < best:
             best = value
-            best_start[:] = start
+            _copy(start, best_start)
         while improve and used + 2 <= passes:
             serial(finish, backward, work, 0.0, back_start, back_finish)
             shorter = serial(back_finish, problem, work, origin, start, finish)
@@ -282,7 +304,7 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
             value = _value(objective, shorter, origin, finish, workflow_of, latest)
             if value < best:
                 best = value
-                best_start[:] = start
+                _copy(start, best_start)
             if shorter >= length:
                 break
             length = shorter
