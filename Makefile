@@ -6,13 +6,14 @@ RUN := $(VENV)/bin/python
 HERE := $(shell pwd | cksum | cut -d' ' -f1)
 TEST_STAMP := $(VENV)/.installed-test-$(HERE)
 BENCH_STAMP := $(VENV)/.installed-bench-$(HERE)
-DEMO_RULES := critical-path,heft,peft,cpop,min-min,max-min,sufferage,cp+demand,tetris,srw,sjf,fcfs,random
+DEMO := workloads/wfcommons --cluster small --arrivals poisson:0.8 --deadlines 3 --replays 20 --objective flow_time \
+  --policies critical-path,heft,peft,min-min,max-min,sufferage,tetris,srw,weighted-fair,edf,sjf,fcfs,random
 PYTEST := $(RUN) -m pytest -n 2 --dist loadfile
 
 .PHONY: demo test test-all bench lint format clean
 
 demo: $(TEST_STAMP)
-	$(RUN) -m dagsched compare workloads/wfcommons --policies $(DEMO_RULES) --jobs 2 --out runs/demo
+	$(RUN) -m dagsched compare $(DEMO) --jobs 2 --out runs/demo
 	@echo "Open runs/demo/report.html in a browser; the numbers are in runs/demo/results.csv."
 
 test: lint

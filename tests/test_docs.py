@@ -1,7 +1,7 @@
 """Every command and code block of README.md and docs/*.md runs.
 
-``console`` blocks: lines after ``$ ``. ``bash`` blocks: every line. ``python`` blocks run in order and share names within a
-file; a block whose first line is ``# name.py`` is written to that file instead. Other blocks are not run.
+``console`` blocks: lines after ``$ ``. ``bash`` blocks: every line. ``python`` blocks run in order and share names;
+one whose first line is ``# name.py`` is written to that file instead. Other blocks are not run.
 """
 
 from __future__ import annotations

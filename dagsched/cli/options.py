@@ -32,7 +32,7 @@ ClusterFile = Annotated[
     typer.Option(
         "--cluster",
         metavar="FILE",
-        help="Cluster YAML file, or the name of a shipped one (default, alibaba). Without it, the cluster of the "
+        help="Cluster YAML file, or the name of a shipped one (default, small, alibaba). Without it, the cluster of the "
         "workload, else the shipped default of 14 nodes.",
         show_default=False,
     ),

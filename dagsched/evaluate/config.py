@@ -18,6 +18,8 @@ from dagsched.replay import SimulationOptions
 Objective = Literal["makespan", "flow_time", "slo"]
 OBJECTIVES: tuple[Objective, ...] = ("makespan", "flow_time", "slo")
 
+SHIPPED_CLUSTERS = ("default", "small", "alibaba")
+
 DEFAULT_POLICIES = (
     "critical-path",
     "heft",
@@ -165,7 +167,7 @@ def _positive(value: str | float) -> float | None:
 
 
 def read_cluster(value: str | Path | None) -> Cluster | None:
-    """A cluster from a YAML file or by the name of a shipped one (``default``, ``alibaba``).
+    """A cluster from a YAML file or by the name of a shipped one (``default``, ``small``, ``alibaba``).
 
     Raises:
         ConfigError: if there is no such file or shipped cluster.
@@ -173,6 +175,6 @@ def read_cluster(value: str | Path | None) -> Cluster | None:
     """
     if value is None:
         return None
-    if str(value) in ("default", "alibaba") and not Path(value).exists():
+    if str(value) in SHIPPED_CLUSTERS and not Path(value).exists():
         return default_cluster(str(value))
     return Cluster.from_yaml(value)
