@@ -483,7 +483,7 @@ def _allocate(P, S, truth, task, node, count):
     S.counter[DRAWS] += 1
     alloc = S.last_alloc[task]
     while alloc >= 0 and S.alloc_start[alloc] == now:
-        if S.alloc_node[alloc] == node:
+        if S.alloc_node[alloc] == node and S.alloc_finish[alloc] > now:  # of zero duration: it may have ended already
             S.alloc_count[alloc] += count
             return
         alloc = S.alloc_older[alloc]
@@ -1271,7 +1271,12 @@ def _book_all(P, S, K, rule):
             K.unit[pick] = K.unit[units]
         for k in range(units):
             other = K.unit[k]
-            if K.best_node[other] == node or K.second_node[other] == node:
+            if K.best_node[other] == node:
+                # Bookings only delay, so `second` stays a lower bound for every other node.
+                K.best[other] = _earliest_fit(P, S, K, other, node)[1]
+                if K.best[other] >= K.second[other]:
+                    _find_best(P, S, K, other)
+            elif rule == SUFFERAGE and K.second_node[other] == node:
                 _find_best(P, S, K, other)
     return True
 
