@@ -60,7 +60,7 @@ class PriorityPolicy:
 def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) -> Buckets:
     """Empty buckets for the given keys ``[T]``."""
     classes = len(problem.class_task)
-    sizes = np.bincount(problem.klass, minlength=classes)
+    sizes = np.bincount(problem.task["klass"], minlength=classes)
     return Buckets(
         key=np.array(key, np.float64),
         class_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
@@ -120,7 +120,7 @@ class BookingPolicy:
         """See :class:`dagsched.policies.base.Policy`."""
         problem = simulator.problem
         room = 1
-        bookings = _new_bookings(problem, len(simulator.state.alloc_task), room)
+        bookings = _new_bookings(problem, len(simulator.state.alloc), room)
 
         def run(most: int) -> None:
             nonlocal bookings, room
@@ -135,14 +135,14 @@ class BookingPolicy:
                         simulator.grow()
                     else:
                         room *= 2
-                    bookings = _new_bookings(problem, len(simulator.state.alloc_task), room, bookings)
+                    bookings = _new_bookings(problem, len(simulator.state.alloc), room, bookings)
             _check(status)
 
         return run
 
 
 def _new_bookings(problem: Problem, allocations: int, room: int, old: Bookings | None = None) -> Bookings:
-    tasks, nodes = len(problem.instances), len(problem.node_group)
+    tasks, nodes = len(problem.task), len(problem.node_group)
     classes, resources = len(problem.class_task), problem.capacity.shape[1]
     segments = allocations + nodes + 2 * room * (tasks + nodes) + 2
     fresh = Bookings(

@@ -282,6 +282,5 @@ def _simulate(simulator: Simulator, key: FloatArray) -> tuple[Plan, FloatArray]:
     """The simulator's schedule under a fixed priority, as a plan, and every task's finish in seconds."""
     simulator.reset()
     PriorityPolicy("sampling", lambda _replay, _problem: key).begin(simulator)(MANY)
-    state, count = simulator.state, int(simulator.state.counter[kernel.ALLOCS])
-    task, node, units = (a[:count].copy() for a in (state.alloc_task, state.alloc_node, state.alloc_count))
-    return Plan(task, node, units, state.alloc_start[:count].copy()), state.task_finish.copy()
+    schedule = simulator.schedule("sampling")
+    return Plan(schedule.task, schedule.node, schedule.count, schedule.start), simulator.state.task["finish"].copy()

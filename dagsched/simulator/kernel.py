@@ -43,36 +43,84 @@ entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True, _nrt=False)
 inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
 
 
+# One record a task, allocation, workflow and node keeps what is used together on one cache line, and the argument lists
+# of the kernels short: 66 separate arrays took 25% longer to run and twice as long to compile.
+TASK_CONSTANTS = np.dtype(
+    [
+        ("fastest", "f8"),  # s, least estimate over the groups that can hold the task
+        ("mean", "f8"),  # s, mean estimate over the nodes that can hold it
+        ("bottom", "f8"),  # s, bottom level
+        ("share", "f8"),  # largest demand / capacity of the largest node
+        ("area", "f8"),  # share x fastest, of one instance
+        ("below", "f8"),  # area of the task and its distinct descendants, all instances
+        ("tie", "i8"),  # place in the common tie order; smaller runs first
+        ("instances", "i8"),
+        ("milestone", "i8"),  # 1 = runs on no node
+        ("klass", "i8"),  # demand class
+        ("workflow", "i8"),
+        ("parent_count", "i8"),
+    ]
+)
+WORKFLOW_CONSTANTS = np.dtype(
+    [
+        ("arrival", "f8"),  # s
+        ("weight", "f8"),
+        ("work", "f8"),  # s of all instances on the fastest group
+        ("prefix_bottom", "f8"),  # s, largest bottom level over workflows up to this one
+        ("prefix_below", "f8"),
+    ]
+)
+TASK_STATE = np.dtype(
+    [
+        ("ready_time", "f8"),  # s, NaN before
+        ("start", "f8"),  # s of the first allocation, NaN before
+        ("finish", "f8"),  # s, NaN before
+        ("pending", "i8"),  # unfinished parents
+        ("unstarted", "i8"),  # instances
+        ("unfinished", "i8"),  # instances
+        ("ready_slot", "i8"),  # place in State.ready
+        ("last_alloc", "i8"),  # newest allocation, -1 before
+    ]
+)
+WORKFLOW_STATE = np.dtype(
+    [
+        ("left", "f8"),  # s of instances not started, on the fastest group
+        ("service", "f8"),  # share-seconds started
+        ("turn", "i8"),  # decision number of the latest start, -1 before
+    ]
+)
+ALLOCATION = np.dtype(
+    [
+        ("start", "f8"),  # s
+        ("execution", "f8"),  # s
+        ("finish", "f8"),  # s: the future while the allocation runs
+        ("task", "i8"),
+        ("node", "i8"),
+        ("count", "i8"),
+        ("older", "i8"),  # previous allocation of the same task
+    ]
+)
+DECISION = np.dtype([("time", "f8"), ("task", "i8")])
+NODE_STATE = np.dtype([("running", "i8"), ("is_freed", "i8")])  # allocations; released since the buckets looked
+
+Records = NDArray[Any]
+
+
 class Problem(NamedTuple):
     """What may be known about a replay: constants, estimates, the cluster. ``T`` tasks, ``C`` demand classes."""
 
     estimate: FloatArray  # [T, G] s
-    fastest: FloatArray  # [T] s, least estimate over the groups that can hold the task
-    mean: FloatArray  # [T] s, mean estimate over the nodes that can hold it
-    bottom: FloatArray  # [T] s
-    share: FloatArray  # [T] largest demand / capacity of the largest node
-    area: FloatArray  # [T] share x fastest, of one instance
-    below: FloatArray  # [T] area of the task and its distinct descendants, all instances
-    prefix_bottom: FloatArray  # [W] largest bottom level over workflows 0..w
-    prefix_below: FloatArray  # [W]
-    tie: IntArray  # [T] place in the common tie order; smaller runs first
+    task: Records  # [T] TASK_CONSTANTS
     demand: FloatArray  # [T, R]
-    instances: IntArray  # [T]
-    milestone: NDArray[np.bool_]  # [T]
-    klass: IntArray  # [T] demand class
     class_task: IntArray  # [C] one task of each class
     group_order: IntArray  # [T, G] groups that can hold the task by estimate, -1 after the last
-    parent_count: IntArray  # [T]
     parent_ptr: IntArray
     parent_idx: IntArray
     parent_bytes: FloatArray
     child_ptr: IntArray
     child_idx: IntArray
-    workflow_of: IntArray  # [T]
+    workflow: Records  # [W] WORKFLOW_CONSTANTS
     workflow_ptr: IntArray  # [W + 1]
-    workflow_work: FloatArray  # [W] s of all instances on the fastest group
-    arrival: FloatArray  # [W] s
-    weight: FloatArray  # [W]
     node_group: IntArray  # [N]
     group_ptr: IntArray  # [G + 1] nodes of group g are group_ptr[g]..group_ptr[g + 1] - 1
     capacity: FloatArray  # [G, R]
@@ -82,46 +130,57 @@ class Problem(NamedTuple):
     setting: FloatArray
     switch: IntArray
 
+    @property
+    def fastest(self) -> FloatArray:
+        """``[T]`` seconds."""
+        return np.ascontiguousarray(self.task["fastest"])
+
+    @property
+    def mean(self) -> FloatArray:
+        """``[T]`` seconds."""
+        return np.ascontiguousarray(self.task["mean"])
+
+    @property
+    def bottom(self) -> FloatArray:
+        """``[T]`` seconds."""
+        return np.ascontiguousarray(self.task["bottom"])
+
+    @property
+    def share(self) -> FloatArray:
+        """``[T]``."""
+        return np.ascontiguousarray(self.task["share"])
+
+    @property
+    def tie(self) -> IntArray:
+        """``[T]``."""
+        return np.ascontiguousarray(self.task["tie"])
+
+    @property
+    def workflow_of(self) -> IntArray:
+        """``[T]``."""
+        return np.ascontiguousarray(self.task["workflow"])
+
 
 class State(NamedTuple):
-    """Everything that changes. All arrays are views into ``floats`` and ``ints``: a copy is two memory copies."""
+    """Everything that changes."""
 
-    floats: FloatArray
-    ints: IntArray
     clock: FloatArray  # [2] s
     counter: IntArray  # [16]
     free: FloatArray  # [N, R]
     group_free: FloatArray  # [G, R] at least the largest free amount in the group
-    ready_time: FloatArray  # [T] s, NaN before
-    task_start: FloatArray  # [T] s, NaN before
-    task_finish: FloatArray  # [T] s, NaN before
+    task: Records  # [T] TASK_STATE
     data_ready: FloatArray  # [T, G] s with transfers, else [1, G]
-    workflow_left: FloatArray  # [W] s of instances not started, on the fastest group
-    workflow_service: FloatArray  # [W] share-seconds started
-    alloc_start: FloatArray  # [A] s
-    alloc_exec: FloatArray  # [A] s
-    alloc_finish: FloatArray  # [A] s: the future while the allocation runs
+    workflow: Records  # [W] WORKFLOW_STATE
+    node: Records  # [N] NODE_STATE
+    alloc: Records  # [A] ALLOCATION
+    event: IntArray  # [A] heap of running allocations by (finish, task)
     event_time: FloatArray  # [A] s, finish times in heap order
-    decision_time: FloatArray  # [D] s
-    pending: IntArray  # [T] unfinished parents
-    unstarted: IntArray  # [T] instances
-    unfinished: IntArray  # [T] instances
+    decision: Records  # [D] DECISION
     ready: IntArray  # [T] ready tasks with unstarted instances, in no order
-    ready_slot: IntArray  # [T] place in `ready`
-    last_alloc: IntArray  # [T] newest allocation, -1 before
     stack: IntArray  # [T]
     fresh: IntArray  # [T] ready tasks the buckets have not seen
     freed: IntArray  # [N] nodes the buckets have not seen released
-    is_freed: IntArray  # [N]
-    node_running: IntArray  # [N] allocations
-    workflow_turn: IntArray  # [W] decision number of the latest start, -1 before
     class_blocked: IntArray  # [C] value of RELEASES at which the class was found to fit nowhere
-    alloc_task: IntArray  # [A]
-    alloc_node: IntArray  # [A]
-    alloc_count: IntArray  # [A]
-    alloc_older: IntArray  # [A] previous allocation of the same task
-    event: IntArray  # [A] heap of running allocations by (finish, task)
-    decision_task: IntArray  # [D]
 
 
 # --------------------------------------------------------------------------- events
@@ -129,13 +188,13 @@ class State(NamedTuple):
 
 @inner
 def _push_event(S, alloc):
-    time, task = S.alloc_finish[alloc], S.alloc_task[alloc]
+    time, task = S.alloc[alloc].finish, S.alloc[alloc].task
     hole = S.counter[EVENTS]
     S.counter[EVENTS] = hole + 1
     while hole > 0:
         above = (hole - 1) >> 1
         other = S.event_time[above]
-        if other < time or (other == time and S.alloc_task[S.event[above]] <= task):
+        if other < time or (other == time and S.alloc[S.event[above]].task <= task):
             break
         S.event[hole] = S.event[above]
         S.event_time[hole] = other
@@ -150,7 +209,7 @@ def _pop_event(S):
     size = S.counter[EVENTS] - 1
     S.counter[EVENTS] = size
     last = S.event[size]
-    time, task = S.event_time[size], S.alloc_task[last]
+    time, task = S.event_time[size], S.alloc[last].task
     hole = 0
     while True:
         child = 2 * hole + 1
@@ -159,10 +218,10 @@ def _pop_event(S):
         early = S.event_time[child]
         if child + 1 < size:
             other = S.event_time[child + 1]
-            if other < early or (other == early and S.alloc_task[S.event[child + 1]] < S.alloc_task[S.event[child]]):
+            if other < early or (other == early and S.alloc[S.event[child + 1]].task < S.alloc[S.event[child]].task):
                 child += 1
                 early = other
-        if early > time or (early == time and S.alloc_task[S.event[child]] >= task):
+        if early > time or (early == time and S.alloc[S.event[child]].task >= task):
             break
         S.event[hole] = S.event[child]
         S.event_time[hole] = early
@@ -181,26 +240,26 @@ def _set_data_ready(P, S, task):
         S.data_ready[task, g] = now
     for edge in range(P.parent_ptr[task], P.parent_ptr[task + 1]):
         parent = P.parent_idx[edge]
-        alloc = S.last_alloc[parent]
+        alloc = S.task[parent].last_alloc
         while alloc >= 0:
-            source = P.node_group[S.alloc_node[alloc]]
-            size = P.parent_bytes[edge] * S.alloc_count[alloc] / P.instances[parent]
+            source = P.node_group[S.alloc[alloc].node]
+            size = P.parent_bytes[edge] * S.alloc[alloc].count / P.task[parent].instances
             for g in range(groups):
                 if g != source:
-                    there = S.alloc_finish[alloc] + P.latency[source, g] + size * P.per_byte[source, g]
+                    there = S.alloc[alloc].finish + P.latency[source, g] + size * P.per_byte[source, g]
                     S.data_ready[task, g] = max(S.data_ready[task, g], there)
-            alloc = S.alloc_older[alloc]
+            alloc = S.alloc[alloc].older
 
 
 @inner
 def _make_ready(P, S, task):
     """Record that a task is ready; True for a milestone, which the caller completes at once."""
-    S.ready_time[task] = S.clock[NOW]
-    if P.milestone[task]:
+    S.task[task].ready_time = S.clock[NOW]
+    if P.task[task].milestone:
         return True
     slot = S.counter[READY]
     S.ready[slot] = task
-    S.ready_slot[task] = slot
+    S.task[task].ready_slot = slot
     S.counter[READY] = slot + 1
     S.fresh[S.counter[FRESH]] = task
     S.counter[FRESH] += 1
@@ -218,37 +277,37 @@ def _complete(P, S, task):
     while top:
         top -= 1
         task = S.stack[top]
-        if P.milestone[task]:
-            S.task_start[task] = now
-        S.task_finish[task] = now
+        if P.task[task].milestone:
+            S.task[task].start = now
+        S.task[task].finish = now
         S.counter[LEFT] -= 1
         for k in range(P.child_ptr[task], P.child_ptr[task + 1]):
             child = P.child_idx[k]
-            S.pending[child] -= 1
-            if S.pending[child] == 0 and _make_ready(P, S, child):
+            S.task[child].pending -= 1
+            if S.task[child].pending == 0 and _make_ready(P, S, child):
                 S.stack[top] = child
                 top += 1
 
 
 @inner
 def _finish_alloc(P, S, alloc):
-    task, node = S.alloc_task[alloc], S.alloc_node[alloc]
+    task, node = S.alloc[alloc].task, S.alloc[alloc].node
     group = P.node_group[node]
-    S.node_running[node] -= 1
+    S.node[node].running -= 1
     for r in range(P.capacity.shape[1]):
-        if S.node_running[node] == 0:
+        if S.node[node].running == 0:
             S.free[node, r] = P.capacity[group, r]  # exact again: no rounding is carried over an idle node
         else:
-            S.free[node, r] += P.demand[task, r] * S.alloc_count[alloc]
+            S.free[node, r] += P.demand[task, r] * S.alloc[alloc].count
         if S.free[node, r] > S.group_free[group, r]:
             S.group_free[group, r] = S.free[node, r]
     S.counter[RELEASES] += 1
-    if not S.is_freed[node]:
-        S.is_freed[node] = 1
+    if not S.node[node].is_freed:
+        S.node[node].is_freed = 1
         S.freed[S.counter[FREED]] = node
         S.counter[FREED] += 1
-    S.unfinished[task] -= S.alloc_count[alloc]
-    if S.unfinished[task] == 0:
+    S.task[task].unfinished -= S.alloc[alloc].count
+    if S.task[task].unfinished == 0:
         _complete(P, S, task)
 
 
@@ -258,11 +317,11 @@ def _settle(P, S):
     now = S.clock[NOW]
     while S.counter[EVENTS] > 0 and S.event_time[0] <= now:
         _finish_alloc(P, S, _pop_event(S))
-    while S.counter[ARRIVED] < len(P.arrival) and P.arrival[S.counter[ARRIVED]] <= now:
+    while S.counter[ARRIVED] < len(P.workflow) and P.workflow[S.counter[ARRIVED]].arrival <= now:
         w = S.counter[ARRIVED]
         S.counter[ARRIVED] += 1
         for task in range(P.workflow_ptr[w], P.workflow_ptr[w + 1]):
-            if S.pending[task] == 0 and np.isnan(S.ready_time[task]) and _make_ready(P, S, task):
+            if S.task[task].pending == 0 and np.isnan(S.task[task].ready_time) and _make_ready(P, S, task):
                 _complete(P, S, task)
     S.counter[EPOCH] += 1
 
@@ -274,37 +333,31 @@ def reset(P, S):
         S.counter[k] = 0
     S.clock[NOW] = 0.0
     S.clock[LAST_TICK] = -1.0
-    S.counter[LEFT] = len(P.instances)
+    S.counter[LEFT] = len(P.task)
     S.counter[RELEASES] = 1
-    for w in range(len(P.arrival)):
-        S.workflow_turn[w] = -1
-        S.workflow_left[w] = P.workflow_work[w]
-        S.workflow_service[w] = 0.0
+    for w in range(len(P.workflow)):
+        S.workflow[w].turn = -1
+        S.workflow[w].left = P.workflow[w].work
+        S.workflow[w].service = 0.0
     for klass in range(len(P.class_task)):
         S.class_blocked[klass] = 0
-    tasks = len(P.instances)  # one plain loop an array: each becomes a block copy
-    for task in range(tasks):
-        S.ready_time[task] = np.nan
-    for task in range(tasks):
-        S.task_start[task] = np.nan
-    for task in range(tasks):
-        S.task_finish[task] = np.nan
-    for task in range(tasks):
-        S.last_alloc[task] = -1
-    for task in range(tasks):
-        S.unstarted[task] = P.instances[task]
-    for task in range(tasks):
-        S.unfinished[task] = P.instances[task]
-    for task in range(tasks):
-        S.pending[task] = P.parent_count[task]
+    for k in range(len(P.task)):
+        task = S.task[k]
+        task.ready_time = np.nan
+        task.start = np.nan
+        task.finish = np.nan
+        task.last_alloc = -1
+        task.unstarted = P.task[k].instances
+        task.unfinished = P.task[k].instances
+        task.pending = P.task[k].parent_count
     for g in range(P.capacity.shape[0]):
         for r in range(P.capacity.shape[1]):
             S.group_free[g, r] = P.capacity[g, r]
             for node in range(P.group_ptr[g], P.group_ptr[g + 1]):
                 S.free[node, r] = P.capacity[g, r]
     for node in range(len(P.node_group)):
-        S.node_running[node] = 0
-        S.is_freed[node] = 0
+        S.node[node].running = 0
+        S.node[node].is_freed = 0
 
 
 # --------------------------------------------------------------------------- placement
@@ -339,7 +392,7 @@ def _tighten(P, S, group):
 @inner
 def _fits_somewhere(P, S, task):
     """Whether one instance fits some node now; remembers per demand class that nothing does."""
-    klass = P.klass[task]
+    klass = P.task[task].klass
     if S.class_blocked[klass] == S.counter[RELEASES]:
         return False
     for group in range(P.capacity.shape[0]):
@@ -478,29 +531,29 @@ def _allocate(P, S, truth, task, node, count):
         S.free[node, r] -= P.demand[task, r] * count
         if alone:
             S.group_free[group, r] = S.free[node, r]
-    S.unstarted[task] -= count
+    S.task[task].unstarted -= count
     S.counter[CURSOR] = node + 1
     S.counter[DRAWS] += 1
-    alloc = S.last_alloc[task]
-    while alloc >= 0 and S.alloc_start[alloc] == now:
-        if S.alloc_node[alloc] == node and S.alloc_finish[alloc] > now:  # of zero duration: it may have ended already
-            S.alloc_count[alloc] += count
+    alloc = S.task[task].last_alloc
+    while alloc >= 0 and S.alloc[alloc].start == now:
+        if S.alloc[alloc].node == node and S.alloc[alloc].finish > now:  # of zero duration: it may have ended already
+            S.alloc[alloc].count += count
             return
-        alloc = S.alloc_older[alloc]
+        alloc = S.alloc[alloc].older
     alloc = S.counter[ALLOCS]
     S.counter[ALLOCS] = alloc + 1
     begin = now
     if P.switch[TRANSFERS]:
         begin = max(now, S.data_ready[task, group])
-    S.alloc_task[alloc] = task
-    S.alloc_node[alloc] = node
-    S.alloc_count[alloc] = count
-    S.alloc_start[alloc] = now
-    S.alloc_exec[alloc] = begin
-    S.alloc_finish[alloc] = begin + truth[task, group]
-    S.alloc_older[alloc] = S.last_alloc[task]
-    S.last_alloc[task] = alloc
-    S.node_running[node] += 1
+    S.alloc[alloc].task = task
+    S.alloc[alloc].node = node
+    S.alloc[alloc].count = count
+    S.alloc[alloc].start = now
+    S.alloc[alloc].execution = begin
+    S.alloc[alloc].finish = begin + truth[task, group]
+    S.alloc[alloc].older = S.task[task].last_alloc
+    S.task[task].last_alloc = alloc
+    S.node[node].running += 1
     _push_event(S, alloc)
 
 
@@ -521,14 +574,14 @@ def _fill(P, S, task, node, limit):
 @inner
 def _has_room(P, S):
     """Whether the logs can take one more decision, which starts at most one allocation on each node."""
-    return S.counter[ALLOCS] + len(P.node_group) <= len(S.alloc_task) and S.counter[DECISIONS] < len(S.decision_task)
+    return S.counter[ALLOCS] + len(P.node_group) <= len(S.alloc) and S.counter[DECISIONS] < len(S.decision)
 
 
 @inner
 def _log_decision(S, task):
     """Append to the decision log; -1 is WAIT."""
-    S.decision_time[S.counter[DECISIONS]] = S.clock[NOW]
-    S.decision_task[S.counter[DECISIONS]] = task
+    S.decision[S.counter[DECISIONS]].time = S.clock[NOW]
+    S.decision[S.counter[DECISIONS]].task = task
     S.counter[DECISIONS] += 1
     if task < 0:
         S.counter[WAITS] += 1
@@ -541,11 +594,11 @@ def _start(P, S, truth, task, node, count):
     Instances are placed one by one with the placement rule until none is left or none fits. The two rules
     that fill a node (its leftover only shrinks, so it stays first choice) do so in one step.
     """
-    limit = S.unstarted[task]
+    limit = S.task[task].unstarted
     if P.switch[PER_DECISION] > 0:
         limit = min(limit, P.switch[PER_DECISION])
-    if np.isnan(S.task_start[task]):
-        S.task_start[task] = S.clock[NOW]
+    if np.isnan(S.task[task].start):
+        S.task[task].start = S.clock[NOW]
     left = min(limit, count) if count > 0 else limit
     begun = left
     fills = P.switch[PLACEMENT] <= BEST_FIT or count > 0
@@ -556,18 +609,18 @@ def _start(P, S, truth, task, node, count):
         if left > 0:
             node = NONE if count > 0 else _place(P, S, task)
     begun -= left
-    w = P.workflow_of[task]
-    S.workflow_left[w] -= begun * P.fastest[task]
-    S.workflow_service[w] += begun * P.area[task]
-    S.workflow_turn[w] = S.counter[DECISIONS]
+    w = P.task[task].workflow
+    S.workflow[w].left -= begun * P.task[task].fastest
+    S.workflow[w].service += begun * P.task[task].area
+    S.workflow[w].turn = S.counter[DECISIONS]
     _log_decision(S, task)
-    if S.unstarted[task] == 0:
-        slot = S.ready_slot[task]
+    if S.task[task].unstarted == 0:
+        slot = S.task[task].ready_slot
         last = S.counter[READY] - 1
         S.counter[READY] = last
         moved = S.ready[last]
         S.ready[slot] = moved
-        S.ready_slot[moved] = slot
+        S.task[moved].ready_slot = slot
 
 
 # --------------------------------------------------------------------------- time
@@ -627,8 +680,8 @@ def _next_event(P, S):
     time = np.inf
     if S.counter[EVENTS] > 0:
         time = S.event_time[0]
-    if S.counter[ARRIVED] < len(P.arrival):
-        time = min(time, P.arrival[S.counter[ARRIVED]])
+    if S.counter[ARRIVED] < len(P.workflow):
+        time = min(time, P.workflow[S.counter[ARRIVED]].arrival)
     return time
 
 
@@ -694,11 +747,11 @@ def _overdue(P, S):
     best = NONE
     for k in range(S.counter[READY]):
         task = S.ready[k]
-        if S.clock[NOW] - S.ready_time[task] > P.setting[MAX_WAIT]:
+        if S.clock[NOW] - S.task[task].ready_time > P.setting[MAX_WAIT]:
             any_late = True
             if best >= 0:
-                older = S.ready_time[best] - S.ready_time[task]
-                if older < 0 or (older == 0 and P.tie[best] < P.tie[task]):
+                older = S.task[best].ready_time - S.task[task].ready_time
+                if older < 0 or (older == 0 and P.task[best].tie < P.task[task].tie):
                     continue
             if _fits_somewhere(P, S, task):
                 best = task
@@ -743,12 +796,12 @@ def _first(P, B, a, b):
     """Whether task a runs before task b."""
     if B.key[a] != B.key[b]:
         return B.key[a] > B.key[b]
-    return P.tie[a] < P.tie[b]
+    return P.task[a].tie < P.task[b].tie
 
 
 @inner
 def _push_task(P, B, task):
-    klass = P.klass[task]
+    klass = P.task[task].klass
     base = B.class_ptr[klass]
     hole = B.size[klass]
     B.size[klass] = hole + 1
@@ -843,9 +896,9 @@ def _take_news(P, S, B):
     """Move fresh tasks into the buckets, and classes that fit a released node out of the blocked list."""
     for k in range(S.counter[FRESH]):
         task = S.fresh[k]
-        klass = P.klass[task]
+        klass = P.task[task].klass
         if B.counter[2]:
-            B.key[task] = -S.ready_time[task]
+            B.key[task] = -S.task[task].ready_time
         _push_task(P, B, task)
         if B.slot[klass] == -1:
             B.only[klass] = -1
@@ -860,7 +913,7 @@ def _take_news(P, S, B):
         B.only[B.order[k]] = -1
     for k in range(freed):
         node = S.freed[k]
-        S.is_freed[node] = 0
+        S.node[node].is_freed = 0
         kept = 0
         for j in range(B.counter[1]):
             klass = B.blocked[j]
@@ -881,7 +934,7 @@ def choose_by_priority(P, S, B):
     while B.counter[0] > 0:
         klass = B.order[0]
         task = B.heap[B.class_ptr[klass]]
-        if S.unstarted[task] == 0:
+        if S.task[task].unstarted == 0:
             _pop_task(P, B, klass)
             if B.size[klass] == 0:
                 _drop_first_class(P, B, -1)
@@ -945,31 +998,31 @@ def _alignment(P, S, task):
 @inner
 def _score(P, S, rule, task, mean_alignment, mean_left):
     now = S.clock[NOW]
-    w = P.workflow_of[task]
+    w = P.task[task].workflow
     if rule == HRRN:
-        if P.mean[task] <= 0:
+        if P.task[task].mean <= 0:
             return np.inf
-        return (now - S.ready_time[task] + P.mean[task]) / P.mean[task]
+        return (now - S.task[task].ready_time + P.task[task].mean) / P.task[task].mean
     if rule == SRW:
-        return -S.workflow_left[w]
+        return -S.workflow[w].left
     if rule == SRW_CP:
-        return -S.workflow_left[w] + 0.02 * P.bottom[task]
+        return -S.workflow[w].left + 0.02 * P.task[task].bottom
     if rule == ROUND_ROBIN:
-        return -float(S.workflow_turn[w])
+        return -float(S.workflow[w].turn)
     if rule == WEIGHTED_FAIR:
-        return -S.workflow_service[w] / P.weight[w]
+        return -S.workflow[w].service / P.workflow[w].weight
     if rule == TETRIS:
         return _alignment(P, S, task)
     if rule == TETRIS_SRW:
-        return _alignment(P, S, task) / mean_alignment - S.workflow_left[w] / mean_left
-    level = P.prefix_bottom[S.counter[ARRIVED] - 1]
-    key = P.share[task] * (1.0 if rule == CP_DEMAND else 0.5)
+        return _alignment(P, S, task) / mean_alignment - S.workflow[w].left / mean_left
+    level = P.workflow[S.counter[ARRIVED] - 1].prefix_bottom
+    key = P.task[task].share * (1.0 if rule == CP_DEMAND else 0.5)
     if level > 0:
-        key += P.bottom[task] / level
+        key += P.task[task].bottom / level
     if rule == CP_DEMAND_WORK:
-        most = P.prefix_below[S.counter[ARRIVED] - 1]
+        most = P.workflow[S.counter[ARRIVED] - 1].prefix_below
         if most > 0:
-            key += 0.3 * P.below[task] / most
+            key += 0.3 * P.task[task].below / most
     return key
 
 
@@ -985,7 +1038,7 @@ def choose_by_score(P, S, rule):
             if _fits_somewhere(P, S, task):
                 count += 1
                 alignment += _alignment(P, S, task)
-                left += S.workflow_left[P.workflow_of[task]]
+                left += S.workflow[P.task[task].workflow].left
         if count > 0 and alignment > 0:
             mean_alignment = alignment / count
         if count > 0 and left > 0:
@@ -993,10 +1046,10 @@ def choose_by_score(P, S, rule):
     best, best_score = NONE, -np.inf
     for k in range(S.counter[READY]):
         task = S.ready[k]
-        if S.class_blocked[P.klass[task]] == S.counter[RELEASES]:
+        if S.class_blocked[P.task[task].klass] == S.counter[RELEASES]:
             continue
         score = _score(P, S, rule, task, mean_alignment, mean_left)
-        if best >= 0 and (score < best_score or (score == best_score and P.tie[task] > P.tie[best])):
+        if best >= 0 and (score < best_score or (score == best_score and P.task[task].tie > P.task[best].tie)):
             continue
         if _fits_somewhere(P, S, task):
             best, best_score = task, score
@@ -1100,14 +1153,14 @@ def _build_profiles(P, S, K):
     _sort(K.running, running)  # by allocation number: the heap's order would tell true finish times
     for k in range(running):
         alloc = K.running[k]
-        task, node = S.alloc_task[alloc], S.alloc_node[alloc]
-        finish = S.alloc_exec[alloc] + P.estimate[task, P.node_group[node]]
+        task, node = S.alloc[alloc].task, S.alloc[alloc].node
+        finish = S.alloc[alloc].execution + P.estimate[task, P.node_group[node]]
         if finish <= now:  # overran its estimate: it may end at any moment, but not yet
             finish = np.nextafter(now, np.inf)
         seg = _cut(K, node, finish)
         while seg >= 0:
             for r in range(P.capacity.shape[1]):
-                K.seg_free[seg, r] += P.demand[task, r] * S.alloc_count[alloc]
+                K.seg_free[seg, r] += P.demand[task, r] * S.alloc[alloc].count
             seg = K.seg_next[seg]
     for klass in range(K.fit.shape[0]):
         K.witness[klass] = -1
@@ -1119,7 +1172,7 @@ def _build_profiles(P, S, K):
 def _earliest_fit(P, S, K, task, node):
     """(start, completion) of one instance on the node around running work and bookings; start holds the node."""
     group = P.node_group[node]
-    klass = P.klass[task]
+    klass = P.task[task].klass
     ready = S.clock[NOW]
     if P.switch[TRANSFERS]:
         ready = max(ready, S.data_ready[task, group])
@@ -1170,7 +1223,7 @@ def _find_best(P, S, K, task):
 @inner
 def _can_start_now(P, K, task):
     """Whether one instance fits some node's first segment; bookings only shrink it, so "no" is remembered."""
-    klass = P.klass[task]
+    klass = P.task[task].klass
     node = K.witness[klass]
     if node == -2:
         return False
@@ -1232,7 +1285,7 @@ def _pick_unit(P, K, rule, units):
             key = K.best[task]
         else:
             key = K.second[task] - K.best[task]
-        if pick < 0 or key > pick_key or (key == pick_key and P.tie[task] < P.tie[K.unit[pick]]):
+        if pick < 0 or key > pick_key or (key == pick_key and P.task[task].tie < P.task[K.unit[pick]].tie):
             pick, pick_key = k, key
     return pick
 
@@ -1245,7 +1298,7 @@ def _book_all(P, S, K, rule):
     for k in range(units):
         task = S.ready[k]
         K.unit[k] = task
-        K.left[task] = S.unstarted[task]
+        K.left[task] = S.task[task].unstarted
         _find_best(P, S, K, task)
     K.counter[1], K.counter[2], K.counter[3] = 0, 0, S.counter[EPOCH]
     while units > 0:
@@ -1292,7 +1345,7 @@ def choose_by_booking(P, S, K, rule):
         due = K.counter[2]
         K.counter[2] = due + 1
         task, node = K.due_task[due], K.due_node[due]
-        if S.unstarted[task] > 0 and _node_fits(P, S, task, node):
+        if S.task[task].unstarted > 0 and _node_fits(P, S, task, node):
             return task, node, K.due_count[due]
     return NONE, NONE, ZERO
 
@@ -1345,14 +1398,14 @@ def choose_by_plan(P, S, F):
     for node in range(len(P.node_group)):
         while F.head[node] < F.last[node]:
             entry = F.queue[F.head[node]]
-            if F.left[entry] > 0 and S.unstarted[F.task[entry]] > 0:
+            if F.left[entry] > 0 and S.task[F.task[entry]].unstarted > 0:
                 break
             F.head[node] += 1
         if F.head[node] == F.last[node]:
             continue
         entry = F.queue[F.head[node]]
         task = F.task[entry]
-        if np.isnan(S.ready_time[task]) or not _node_fits(P, S, task, node):
+        if np.isnan(S.task[task].ready_time) or not _node_fits(P, S, task, node):
             continue
         if best < 0 or F.start[entry] < F.start[F.queue[F.head[best]]]:
             best = node
@@ -1360,7 +1413,7 @@ def choose_by_plan(P, S, F):
         return NONE, NONE, ZERO
     entry = F.queue[F.head[best]]
     task = F.task[entry]
-    limit = min(F.left[entry], S.unstarted[task])
+    limit = min(F.left[entry], S.task[task].unstarted)
     if P.switch[PER_DECISION] > 0:
         limit = min(limit, P.switch[PER_DECISION])
     several = _fill(P, S, task, best, limit)

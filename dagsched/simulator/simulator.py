@@ -47,7 +47,7 @@ class Simulator:
 
     def grow(self) -> None:
         """Double the room for allocations and decisions."""
-        room = len(self.state.alloc_task), len(self.state.decision_task)
+        room = len(self.state.alloc), len(self.state.decision)
         self.state = copy_into(self.state, new_state(self.problem, 2 * room[0], 2 * room[1]))
 
     @property
@@ -120,7 +120,11 @@ class Simulator:
 
     def _may_start(self, task: int) -> bool:
         state = self.state
-        if not 0 <= task < len(self.replay) or np.isnan(state.ready_time[task]) or state.unstarted[task] == 0:
+        if (
+            not 0 <= task < len(self.replay)
+            or np.isnan(state.task["ready_time"][task])
+            or state.task["unstarted"][task] == 0
+        ):
             return False
         if not kernel.fits_somewhere(self.problem, state, task) or self.replay.milestone[task]:
             return False
@@ -148,14 +152,14 @@ class Simulator:
         arrived = int(state.counter[kernel.ARRIVED])
         known = int(replay.workflow_ptr[arrived])
         static = self._observed_constants(arrived, known)
-        running = state.unfinished[:known] - state.unstarted[:known]
+        running = state.task["unfinished"][:known] - state.task["unstarted"][:known]
         changing: dict[str, Any] = {
             "eligible": self.eligible(),
-            "unstarted": state.unstarted[:known].copy(),
+            "unstarted": state.task["unstarted"][:known].copy(),
             "running": running,
-            "ready_time": state.ready_time[:known].copy(),
-            "started": state.task_start[:known].copy(),
-            "finished": state.task_finish[:known].copy(),
+            "ready_time": state.task["ready_time"][:known].copy(),
+            "started": state.task["start"][:known].copy(),
+            "finished": state.task["finish"][:known].copy(),
             "free": state.free.copy(),
         }
         for array in changing.values():
@@ -199,15 +203,15 @@ class Simulator:
         return Schedule(
             replay=self.replay,
             policy=policy,
-            task=state.alloc_task[:size].copy(),
-            node=state.alloc_node[:size].copy(),
-            count=state.alloc_count[:size].copy(),
-            start=state.alloc_start[:size].copy(),
-            finish=state.alloc_finish[:size].copy(),
-            execution=state.alloc_exec[:size].copy(),
-            ready=state.ready_time.copy(),
-            decision_time=state.decision_time[:decisions].copy(),
-            decision_task=state.decision_task[:decisions].copy(),
+            task=state.alloc["task"][:size].copy(),
+            node=state.alloc["node"][:size].copy(),
+            count=state.alloc["count"][:size].copy(),
+            start=state.alloc["start"][:size].copy(),
+            finish=state.alloc["finish"][:size].copy(),
+            execution=state.alloc["execution"][:size].copy(),
+            ready=state.task["ready_time"].copy(),
+            decision_time=state.decision["time"][:decisions].copy(),
+            decision_task=state.decision["task"][:decisions].copy(),
             truncated_decisions=self.truncated,
             timings_ms=np.zeros(0) if timings_ms is None else timings_ms,
         )

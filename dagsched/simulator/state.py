@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dagsched import graph
@@ -67,7 +65,6 @@ def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:
     fastest = graph.fastest(replay)
     share = demand_share(replay)
     bottom = graph.bottom_level(replay)
-    below = np.zeros(len(replay))
     options = replay.options
     with np.errstate(divide="ignore"):
         per_byte = 1.0 / cluster.bandwidth
@@ -75,34 +72,36 @@ def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:
     switch = np.array([PLACEMENTS.index(options.placement), options.instances_per_decision, replay.has_transfers, 0])
     switch[kernel.PLACEMENT_SEED] = placement_seed
     first = replay.workflow_ptr[:-1]
+    tasks = np.zeros(len(replay), kernel.TASK_CONSTANTS)
+    tasks["fastest"] = fastest
+    tasks["mean"] = graph.mean_estimate(replay)
+    tasks["bottom"] = bottom
+    tasks["share"] = share
+    tasks["area"] = share * fastest
+    tasks["tie"] = tie_order(replay)
+    tasks["instances"] = replay.instances
+    tasks["milestone"] = replay.milestone
+    tasks["klass"] = klass
+    tasks["workflow"] = replay.workflow_of
+    tasks["parent_count"] = np.diff(replay.parent_ptr)
+    workflows = np.zeros(len(replay.arrival), kernel.WORKFLOW_CONSTANTS)
+    workflows["arrival"] = replay.arrival
+    workflows["weight"] = replay.weight
+    workflows["work"] = np.add.reduceat(fastest * np.where(replay.milestone, 0, replay.instances), first)
+    workflows["prefix_bottom"] = np.maximum.accumulate(np.maximum.reduceat(bottom, first))
     return Problem(
         estimate=replay.estimate,
-        fastest=fastest,
-        mean=graph.mean_estimate(replay),
-        bottom=bottom,
-        share=share,
-        area=share * fastest,
-        below=below,
-        prefix_bottom=np.maximum.accumulate(np.maximum.reduceat(bottom, first)),
-        prefix_below=np.maximum.accumulate(np.maximum.reduceat(below, first)),
-        tie=tie_order(replay),
+        task=tasks,
         demand=replay.demand,
-        instances=replay.instances,
-        milestone=replay.milestone,
-        klass=klass,
         class_task=class_task,
         group_order=_group_order(replay),
-        parent_count=np.diff(replay.parent_ptr),
         parent_ptr=replay.parent_ptr,
         parent_idx=replay.parent_idx,
         parent_bytes=replay.parent_bytes,
         child_ptr=replay.child_ptr,
         child_idx=replay.child_idx,
-        workflow_of=replay.workflow_of,
+        workflow=workflows,
         workflow_ptr=replay.workflow_ptr,
-        workflow_work=np.add.reduceat(fastest * np.where(replay.milestone, 0, replay.instances), first),
-        arrival=replay.arrival,
-        weight=replay.weight,
         node_group=cluster.node_group,
         group_ptr=np.concatenate([[0], np.cumsum(nodes)]),
         capacity=cluster.capacity,
@@ -117,59 +116,40 @@ def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:
 def with_area_below(problem: Problem, replay: Replay) -> Problem:
     """The problem with ``below`` and ``prefix_below`` filled."""
     below = area_below(replay)
-    most = np.maximum.accumulate(np.maximum.reduceat(below, replay.workflow_ptr[:-1]))
-    return problem._replace(below=below, prefix_below=most)
+    tasks, workflows = problem.task.copy(), problem.workflow.copy()
+    tasks["below"] = below
+    workflows["prefix_below"] = np.maximum.accumulate(np.maximum.reduceat(below, replay.workflow_ptr[:-1]))
+    return problem._replace(task=tasks, workflow=workflows)
 
 
 def new_state(problem: Problem, allocations: int, decisions: int) -> State:
     """A blank state with room for the given number of allocations and decisions."""
     tasks, groups = problem.estimate.shape
-    nodes, workflows = len(problem.node_group), len(problem.arrival)
+    nodes, classes = len(problem.node_group), len(problem.class_task)
     resources = problem.capacity.shape[1]
-    rows = tasks if problem.switch[kernel.TRANSFERS] else 1
-    float_shapes: dict[str, tuple[int, ...]] = {
-        "clock": (2,),
-        "free": (nodes, resources),
-        "group_free": (groups, resources),
-        "ready_time": (tasks,),
-        "task_start": (tasks,),
-        "task_finish": (tasks,),
-        "data_ready": (rows, groups),
-        "workflow_left": (workflows,),
-        "workflow_service": (workflows,),
-        "alloc_start": (allocations,),
-        "alloc_exec": (allocations,),
-        "alloc_finish": (allocations,),
-        "event_time": (allocations,),
-        "decision_time": (decisions,),
-    }
-    int_shapes: dict[str, tuple[int, ...]] = {"counter": (16,)}
-    for name in ("pending", "unstarted", "unfinished", "ready", "ready_slot", "last_alloc", "stack", "fresh"):
-        int_shapes[name] = (tasks,)
-    for name in ("freed", "is_freed", "node_running"):
-        int_shapes[name] = (nodes,)
-    int_shapes["workflow_turn"] = (workflows,)
-    int_shapes["class_blocked"] = (len(problem.class_task),)
-    for name in ("alloc_task", "alloc_node", "alloc_count", "alloc_older", "event"):
-        int_shapes[name] = (allocations,)
-    int_shapes["decision_task"] = (decisions,)
-    arrays: dict[str, Any] = {}
-    kinds: tuple[tuple[str, Any, dict[str, tuple[int, ...]]], ...]
-    kinds = ("floats", np.float64, float_shapes), ("ints", np.int64, int_shapes)
-    for kind, dtype, shapes in kinds:
-        sizes = [int(np.prod(shape)) for shape in shapes.values()]
-        buffer = np.zeros(sum(sizes), dtype)
-        arrays[kind] = buffer
-        at = 0
-        for (name, shape), size in zip(shapes.items(), sizes, strict=True):
-            arrays[name] = buffer[at : at + size].reshape(shape)
-            at += size
-    return State(**arrays)
+    return State(
+        clock=np.zeros(2),
+        counter=np.zeros(16, np.int64),
+        free=np.zeros((nodes, resources)),
+        group_free=np.zeros((groups, resources)),
+        task=np.zeros(tasks, kernel.TASK_STATE),
+        data_ready=np.zeros((tasks if problem.switch[kernel.TRANSFERS] else 1, groups)),
+        workflow=np.zeros(len(problem.workflow), kernel.WORKFLOW_STATE),
+        node=np.zeros(nodes, kernel.NODE_STATE),
+        alloc=np.zeros(allocations, kernel.ALLOCATION),
+        event=np.zeros(allocations, np.int64),
+        event_time=np.zeros(allocations),
+        decision=np.zeros(decisions, kernel.DECISION),
+        ready=np.zeros(tasks, np.int64),
+        stack=np.zeros(tasks, np.int64),
+        fresh=np.zeros(tasks, np.int64),
+        freed=np.zeros(nodes, np.int64),
+        class_blocked=np.zeros(classes, np.int64),
+    )
 
 
-def copy_into(state: State, larger: State) -> State:
-    """Copy a state into one with room for more allocations and decisions."""
-    for name in State._fields[2:]:
-        old, new = getattr(state, name), getattr(larger, name)
+def copy_into(state: State, other: State) -> State:
+    """Copy a state into another with room for at least as many allocations and decisions."""
+    for old, new in zip(state, other, strict=True):
         new[tuple(slice(size) for size in old.shape)] = old
-    return larger
+    return other

@@ -34,7 +34,7 @@ def seconds_per_decision(workload: Workload, cluster: Cluster, *, rounds: int = 
     replay = Replay.build(workload, cluster)
     schedule = simulate(replay, RULE)
     simulator = Simulator(replay)
-    while len(simulator.state.alloc_task) < len(schedule.task) + simulator.problem.node_group.size:
+    while len(simulator.state.alloc) < len(schedule.task) + simulator.problem.node_group.size:
         simulator.grow()
     policy = make_policy(RULE)
     assert isinstance(policy, PriorityPolicy)
