@@ -73,5 +73,3 @@ class Schedule:
     def makespan(self) -> float:
         """Last finish minus first arrival, in seconds."""
         return float(self.task_finish.max() - self.replay.first_arrival)
-
-

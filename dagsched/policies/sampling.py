@@ -19,7 +19,6 @@ from dagsched.policies.base import Plan
 from dagsched.policies.listing import Inserter
 from dagsched.policies.runners import PlanPolicy, PriorityPolicy
 from dagsched.replay import FIT_TOLERANCE, Replay
-from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Problem
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import build_problem
