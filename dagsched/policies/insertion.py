@@ -76,6 +76,7 @@ def _earliest_start(time, free, block_free, first, size, slack, demand, ready, s
         for r in range(len(demand)):
             if demand[r] > free[k, r] + slack[r]:
                 fits = False
+                break
         if fits:
             if k + 1 == end or (time[k + 1] >= start + seconds and time[k + 1] > start):
                 return start
@@ -87,6 +88,7 @@ def _earliest_start(time, free, block_free, first, size, slack, demand, ready, s
             for r in range(len(demand)):
                 if demand[r] > block_free[k // BLOCK, r] + slack[r]:
                     hopeless = True
+                    break
             if not hopeless:
                 break
             k += BLOCK
