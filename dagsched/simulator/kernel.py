@@ -522,8 +522,19 @@ def _place(P, S, task):
 
 
 @inner
+def _is_running(S, alloc):
+    """Whether an allocation has not been finished; only zero-duration work needs the search."""
+    if S.alloc[alloc].finish > S.clock[NOW]:
+        return True
+    for k in range(S.counter[EVENTS]):
+        if S.event[k] == alloc:
+            return True
+    return False
+
+
+@inner
 def _allocate(P, S, truth, task, node, count):
-    """Start `count` instances on a node; joins an allocation of the task begun there at this very time."""
+    """Start `count` instances on a node; joins a running allocation of the task begun there at this very time."""
     now = S.clock[NOW]
     group = P.node_group[node]
     alone = P.group_ptr[group + 1] - P.group_ptr[group] == 1
@@ -536,7 +547,7 @@ def _allocate(P, S, truth, task, node, count):
     S.counter[DRAWS] += 1
     alloc = S.task[task].last_alloc
     while alloc >= 0 and S.alloc[alloc].start == now:
-        if S.alloc[alloc].node == node and S.alloc[alloc].finish > now:  # of zero duration: it may have ended already
+        if S.alloc[alloc].node == node and _is_running(S, alloc):
             S.alloc[alloc].count += count
             return
         alloc = S.alloc[alloc].older
@@ -1343,10 +1354,14 @@ def choose_by_booking(P, S, K, rule):
         return NONE - 2, NONE, ZERO
     while K.counter[2] < K.counter[1]:
         due = K.counter[2]
-        K.counter[2] = due + 1
         task, node = K.due_task[due], K.due_node[due]
-        if S.task[task].unstarted > 0 and _node_fits(P, S, task, node):
-            return task, node, K.due_count[due]
+        several = min(K.due_count[due], S.task[task].unstarted)
+        if P.switch[PER_DECISION] > 0:
+            several = min(several, P.switch[PER_DECISION])
+        if several > 0 and _node_fits(P, S, task, node):
+            K.due_count[due] -= several
+            return task, node, several
+        K.counter[2] = due + 1
     return NONE, NONE, ZERO
 
 
