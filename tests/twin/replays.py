@@ -1,7 +1,8 @@
 """Random replays that touch everything a replay can hold, drawn from numpy or from hypothesis.
 
 Exact replays use numbers whose sums and quotients have no rounding (quarters, powers of two), so that the
-order of additions cannot matter and the twin can be obvious. Rough ones use any floats.
+order of additions cannot matter and the twin can be obvious. Rough ones have times that round; demands in
+tenths round as well, and then the twin's sums of free amounts may break ties between nodes another way.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def draw_cluster(dice: Dice, *, rough: bool = False) -> Cluster:
 
 
 def draw_task(
-    dice: Dice, number: int, cluster: Cluster, resting: set[int], *, rough: bool, batch: bool, exact: bool
+    dice: Dice, number: int, cluster: Cluster, resting: set[int], *, rough: bool, tenths: bool, exact: bool
 ) -> Task:
     most = min(number, 3)
     first = max(0, number - 8)
@@ -83,7 +84,7 @@ def draw_task(
     demand = {}
     for r in cluster.resources:
         room = float(home.capacity.get(r, 0.0))
-        step = 10 if rough else 4
+        step = 10 if tenths else 4
         if room > 0 and dice.whole(0, 3):
             demand[r] = room * dice.whole(1, step) / step
     limit = 60 if rough else 40
@@ -123,6 +124,7 @@ def draw_replay(
     *,
     tasks: int = 40,
     rough: bool = False,
+    tenths: bool = False,
     batch: bool | None = None,
     exact: bool | None = None,
     options: SimulationOptions | None = None,
@@ -139,7 +141,7 @@ def draw_replay(
         size = dice.whole(1, max(1, tasks // count))
         resting: set[int] = set()
         rows = [
-            draw_task(dice, number, cluster, resting, rough=rough, batch=batch, exact=exact) for number in range(size)
+            draw_task(dice, number, cluster, resting, rough=rough, tenths=tenths, exact=exact) for number in range(size)
         ]
         arrival = 1.0 if batch else dice.whole(0, 60) / 4
         deadline = dice.pick((None, arrival + dice.whole(1, 200) / 4))
