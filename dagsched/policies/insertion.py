@@ -327,7 +327,7 @@ def plan_workflows(order, release, problem, choice, scratch, profiles):  # type:
 
     Each instance goes where finish + bias is least (lowest node on ties). Instances of one task that end up
     in the same gap are booked together: after one is placed, no node can beat that gap, so the next one takes
-    it too if it fits; the result equals placing them one by one.
+    it too if it fits; the result equals placing them one by one (an entry of no duration keeps room for all).
 
     ``order`` is ``(at_position[K], position[T])``: the tasks, closed under parents and children, in order of
     priority, and its inverse. Nothing starts before ``release`` seconds. ``problem`` is ``(estimate[T, G],
