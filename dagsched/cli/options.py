@@ -32,8 +32,8 @@ ClusterFile = Annotated[
     typer.Option(
         "--cluster",
         metavar="FILE",
-        help="Cluster YAML file, or the name of a shipped one (default, small, alibaba). Without it, the cluster of the "
-        "workload, else the shipped default of 14 nodes.",
+        help="Cluster YAML file or a shipped one (default, small, alibaba). Without it, the workload's own "
+        "cluster, else the shipped default of 14 nodes.",
         show_default=False,
     ),
 ]
