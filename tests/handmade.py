@@ -131,13 +131,8 @@ def _inputs(replay: Replay, placed: list[list[tuple[float, int, int]]], task: in
     return moments
 
 
-def random_replay(
-    seed: int, tasks: int = 40, workflows: int = 3, *, instant_instances: bool = True, **options: object
-) -> Replay:
-    """Random layered workflows with several instances, transfers, deadlines and milestones on two groups.
-
-    ``instant_instances``: zero-duration work (with demand) may have several instances too.
-    """
+def random_replay(seed: int, tasks: int = 40, workflows: int = 3, **options: object) -> Replay:
+    """Random layered workflows with several instances, transfers, deadlines and milestones on two groups."""
     rng = np.random.default_rng(seed)
     made = []
     for w in range(workflows):
@@ -146,7 +141,6 @@ def random_replay(
             parents = tuple(f"t{p}" for p in sorted(set(rng.integers(0, t, min(t, 2)).tolist()))) if t else ()
             rest = t % 11 == 7
             carried = {} if rest else {p: float(rng.integers(0, 50)) for p in parents if int(p[1:]) % 11 != 7}
-            single = rest or (not instant_instances and t % 13 == 5)
             instances = int(rng.integers(1, 6))
             rows.append(
                 Task(
@@ -154,7 +148,7 @@ def random_replay(
                     0.0 if rest or t % 13 == 5 else float(rng.integers(1, 20)),
                     {} if rest else {"cpu": float(rng.integers(1, 4)), "memory": float(rng.integers(0, 9))},
                     parents,
-                    instances=1 if single else instances,
+                    instances=1 if rest else instances,
                     edge_bytes=carried,
                 )
             )

@@ -415,10 +415,9 @@ def test_list_schedules_of_random_workloads_are_accepted(seed: int) -> None:
 def test_schedules_of_the_simulator_are_accepted(policy: str, options: dict[str, object]) -> None:
     from dagsched.simulator import simulate
 
-    validate(simulate(random_replay(11, instant_instances=False, **options), policy))
+    validate(simulate(random_replay(11, **options), policy))
 
 
-@pytest.mark.xfail(strict=True, reason="kernel: STUCK when zero-duration work has more instances than fit at once")
 def test_the_simulator_finishes_zero_duration_work_with_more_instances_than_fit() -> None:
     from dagsched.simulator import simulate
 
