@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.policies import rules
+from dagsched.policies import cpsat, rules, sampling
 from dagsched.policies.base import Policy
+from dagsched.policies.listing import ListPlanner
 from dagsched.policies.runners import (
     BookingPolicy,
     FunctionPolicy,
@@ -163,42 +163,10 @@ def _booking(name: str, description: str, rule: int) -> PolicyInfo:
 
 def _list(name: str, description: str) -> PolicyInfo:
     def make(spec: str, options: Options) -> Policy:  # noqa: ARG001
-        def planner(replay: Replay, seed: int) -> Any:  # noqa: ARG001
-            from dagsched.policies.listing import ListPlanner
-
-            return ListPlanner(name, replay)
-
-        return PlanPolicy(spec, planner)
+        return PlanPolicy(spec, lambda replay, _seed: ListPlanner(name, replay))
 
     return PolicyInfo(name, description, "list", make)
 
-
-def _make_sampling(spec: str, options: Options) -> Policy:
-    from dagsched.policies.sampling import make_sampling
-
-    return make_sampling(spec, options)
-
-
-def _make_cp_sat(spec: str, options: Options) -> Policy:
-    from dagsched.policies.cpsat import make_cp_sat
-
-    return make_cp_sat(spec, options)
-
-
-_SAMPLING_OPTIONS = {
-    "rule": "base priority: lft, lst, mts, critical-path, cp+demand, cp+demand+work, graphene, sjf or ljf (cp+demand)",
-    "n": "schedules generated; a forward-backward round counts 2 (256)",
-    "sgs": "schedule generation: serial, parallel or mixed (parallel)",
-    "fbi": "1 = forward-backward improvement of every sample, one pooled node only (0)",
-    "scales": "ladder of noise scales as shares of the rule's spread, taken in turn (0.01,0.02,0.05,0.1)",
-    "objective": "makespan or flow_time (makespan)",
-    "seed": "random seed (0)",
-}
-_CP_SAT_OPTIONS = {
-    "time_limit": "seconds (10)",
-    "workers": "threads (2)",
-    "seed": "random seed (0)",
-}
 
 _POLICIES: dict[str, PolicyInfo] = {
     info.name: info
@@ -238,15 +206,15 @@ _POLICIES: dict[str, PolicyInfo] = {
             "sampling",
             "best of n whole schedules from one rule with Gumbel noise (batch, no noise)",
             "search",
-            _make_sampling,
-            _SAMPLING_OPTIONS,
+            sampling.make_sampling,
+            sampling.OPTIONS,
         ),
         PolicyInfo(
             "cp-sat",
             "OR-Tools CP-SAT, ground truth to about 60 tasks (batch, no noise; extra 'cp')",
             "exact",
-            _make_cp_sat,
-            _CP_SAT_OPTIONS,
+            cpsat.make_cp_sat,
+            cpsat.OPTIONS,
         ),
     )
 }
