@@ -173,6 +173,7 @@ class Replay:
 
     @property
     def first_arrival(self) -> float:
+        """Seconds at which the first workflow arrives."""
         return float(self.arrival[0])
 
     @property

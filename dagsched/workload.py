@@ -67,6 +67,7 @@ class Workload:
 
     @property
     def task_count(self) -> int:
+        """Number of tasks over all workflows."""
         return sum(len(workflow) for workflow in self.workflows)
 
     @property
