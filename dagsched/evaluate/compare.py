@@ -160,7 +160,7 @@ def run_comparison(
     folder = None if out is None else Path(out)
     if folder is not None:
         _check_folder(folder)
-    ensure_compiled(tell)
+    ensure_compiled(tell, jobs)
     log = None if folder is None else ResumeLog(folder, config.digest)
     if log is not None and log.note:
         tell(log.note)

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
+_PARTS = (("critical-path", "peft"), ("min-min", "srw"))
+"""Policies that between them need all of the slow parts, in two halves of about equal work."""
 
-def ensure_compiled(say: Callable[[str], None]) -> None:
-    """Compile now, with an announcement, unless the machine code is there: before any clock or process starts."""
-    from dagsched.simulator import warmup
 
-    if not is_compiled():
-        say("compiling the simulator: this happens once and takes about a minute")
-        warmup()
+def ensure_compiled(say: Callable[[str], None], processes: int = 1) -> None:
+    """Compile now, with an announcement, unless the machine code is there: before any clock or process starts.
+
+    With more than one process the halves are compiled side by side. What only some policies or the stepping
+    interface need is left until it is used (``dagsched warmup`` compiles everything).
+    """
+    if is_compiled():
+        return
+    say("compiling the simulator: this happens once and takes about a minute")
+    if processes > 1:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
+        with ProcessPoolExecutor(len(_PARTS), multiprocessing.get_context("spawn"), _stop_quietly) as pool:
+            list(pool.map(_compile, _PARTS))
+    else:
+        for part in _PARTS:
+            _compile(part)
+
+
+def _stop_quietly() -> None:
+    """On Ctrl-C a process ends without a traceback; its parent says the line."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _compile(policies: tuple[str, ...]) -> None:
+    """Run each policy on a tiny replay, which compiles what it needs and stores it on disk."""
+    from dagsched.errors import PolicyError
+    from dagsched.replay import Replay
+    from dagsched.simulator import simulate
+    from dagsched.workflow import Task, Workflow
+    from dagsched.workload import Workload
+
+    tasks = [Task("a", 2.0), Task("b", 1.0, parents=("a",), edge_bytes={"a": 1.0}), Task("c", 1.0, parents=("a",))]
+    replay = Replay.build(Workload("tiny", (Workflow.from_tasks("w", tasks),)))
+    for policy in policies:
+        with contextlib.suppress(PolicyError):
+            simulate(replay, policy)
 
 
 def is_compiled() -> bool:
