@@ -17,7 +17,7 @@ from dagsched.simulator import Simulator
 from tests.policies.leak import check_leak
 from tests.twin import NumpyDice, draw_replay
 
-SPECS = {"sampling": "sampling:n=8", "cp-sat": "cp-sat:workers=1"}
+SPECS = {"sampling": "sampling:n=8", "cp-sat": "cp-sat:workers=1:time_limit=0.5"}
 BATCH_ONLY = ("sampling", "cp-sat")
 FREE = [info.name for info in list_policies() if info.name not in BATCH_ONLY]
 
