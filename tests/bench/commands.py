@@ -80,7 +80,7 @@ def measure_large() -> list[Figure]:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "large.json")
-        save([wide(100_000, seed=1)], path)
+        save(wide(100_000, seed=1), path)
         run(["-c", _LARGE, str(path)])
         _, text = run(["-c", _LARGE, str(path)])
     loading, replaying, gigabytes = (float(part) for part in text.split()[:3])
