@@ -57,6 +57,7 @@ class Machine:
         self.moment = 0
         self.cursor = 0
         self.draws = 0
+        self.started: list[tuple[int, int]] = []
         self.last_served = [0] * len(replay.workflows)
 
     def _row(self, task: int) -> list[tuple[int, float]]:
@@ -188,7 +189,7 @@ class Machine:
         limit = self.unstarted[task] if count is None else min(count, self.unstarted[task])
         if self.options.instances_per_decision:
             limit = min(limit, self.options.instances_per_decision)
-        begun = False
+        begun, before = False, self.unstarted[task]
         while limit and any(self.fits_now(task, n) for n in self.nodes):
             where = self._place(task) if node is None else node
             if not self.fits_now(task, where):
@@ -197,6 +198,7 @@ class Machine:
             self.draws += 1 if node is None or not begun else 0
             begun = True
             limit -= 1
+        self.started.append((task, before - self.unstarted[task]))
         self.last_served[self.workflow[task]] = len(self.decisions)
 
     def _put(self, task: int, node: int) -> None:

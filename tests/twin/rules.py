@@ -77,9 +77,9 @@ class Facts:
         return sum(self.fastest[u] * self.m.unstarted[u] for u in self.siblings(task))
 
     def service(self, task: int) -> float:
-        """Share-seconds started in the task's workflow."""
-        m = self.m
-        return sum(self.share[u] * self.fastest[u] * (m.instances[u] - m.unstarted[u]) for u in self.siblings(task))
+        """Share-seconds started in the task's workflow, added up start by start."""
+        mine = [(u, count) for u, count in self.m.started if self.m.workflow[u] == self.m.workflow[task]]
+        return sum(count * (self.share[u] * self.fastest[u]) for u, count in mine)
 
     def alignment(self, task: int) -> float:
         m = self.m
