@@ -67,6 +67,7 @@ def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) ->
         heap=np.zeros(len(key), np.int64),
         size=np.zeros(classes, np.int64),
         order=np.zeros(classes, np.int64),
+        order_key=np.zeros(classes),
         slot=np.full(classes, -1, np.int64),
         blocked=np.zeros(classes, np.int64),
         only=np.full(classes, -1, np.int64),
