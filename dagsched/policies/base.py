@@ -90,7 +90,7 @@ class ObservedState:
 class ScoreFunction(Protocol):
     """A user's own rule: ``f(state)`` returns one score per eligible task (``[E]``); the largest runs next.
 
-    NaN or ``-inf`` for every task means WAIT (legal while something runs).
+    A task with score NaN does not run now; NaN for every task means WAIT (legal while something runs).
     """
 
     def __call__(self, state: ObservedState) -> NDArray[np.float64]:

@@ -71,7 +71,7 @@ def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) ->
         slot=np.full(classes, -1, np.int64),
         blocked=np.zeros(classes, np.int64),
         only=np.full(classes, -1, np.int64),
-        counter=np.array([0, 0, by_ready], np.int64),
+        counter=np.array([0, 0, by_ready, -1], np.int64),
     )
 
 
@@ -292,7 +292,7 @@ class FunctionPolicy:
             if len(state.eligible) and not simulator.can_wait:
                 raise PolicyError(
                     f"policy {self.name}: asks to wait at {simulator.now:g} s, but nothing is running; give at least "
-                    f"one eligible task a finite score"
+                    f"one eligible task a score that is not NaN"
                 )
             return simulator.wait()
         simulator.start(choice)
@@ -317,7 +317,7 @@ class FunctionPolicy:
 
     @staticmethod
     def _choose(tasks: IntArray, scores: FloatArray, tie: IntArray) -> int:
-        usable = ~np.isnan(scores) & (scores > -np.inf)
+        usable = ~np.isnan(scores)
         if not usable.any():
             return -1
         best = tasks[usable & (scores == scores[usable].max())]

@@ -783,11 +783,15 @@ def _overdue(P, S):
 # --------------------------------------------------------------------------- choosing by fixed priority
 
 
+FEW_CLASSES = 64
+
+
 class Buckets(NamedTuple):
     """Ready tasks by demand class: a heap of tasks for each class and a heap of the classes that may fit.
 
     A class that fits nowhere is set aside and looked at again only for nodes released since, so blocked
-    tasks cost nothing. ``by_ready`` makes the key minus the ready time (first come, first served).
+    tasks cost nothing. After the release of a single node, the usual case, a scan over the few blocked classes
+    is cheaper than moving them through the heap. ``by_ready`` makes the key minus the ready time (first come, first served).
     """
 
     key: FloatArray  # [T] larger first, then Problem.tie
@@ -799,7 +803,9 @@ class Buckets(NamedTuple):
     slot: IntArray  # [C] place in `order`; -1 empty, -2 blocked
     blocked: IntArray  # [C]
     only: IntArray  # [C] the one node that can hold the class now, -1 = any
-    counter: IntArray  # [3] classes in `order`, classes in `blocked`, by_ready
+    counter: (
+        IntArray  # [4] classes in `order`, classes in `blocked`, by_ready, the node to try blocked classes on or -1
+    )
 
 
 @entry
@@ -810,6 +816,7 @@ def reset_buckets(B):
         B.slot[klass] = -1
     B.counter[0] = 0
     B.counter[1] = 0
+    B.counter[3] = -1
 
 
 @inner
@@ -939,28 +946,65 @@ def _take_news(P, S, B):
     freed = S.counter[FREED]
     if freed == 0:
         return
+    if freed == 1 and B.counter[3] < 0 and B.counter[0] == 0 and B.counter[1] <= FEW_CLASSES:
+        B.counter[3] = S.freed[0]
+        S.node[S.freed[0]].is_freed = 0
+        S.counter[FREED] = 0
+        return
     for k in range(B.counter[0]):  # only after a forced WAIT: otherwise every class is blocked or empty by now
         B.only[B.order[k]] = -1
+    if B.counter[3] >= 0:
+        _unblock(P, S, B, B.counter[3], NONE)
+        B.counter[3] = -1
     for k in range(freed):
         node = S.freed[k] & INDEX
         S.node[node].is_freed = 0
-        kept = 0
-        for j in range(B.counter[1]):
-            klass = B.blocked[j] & INDEX
-            if _node_fits(P, S, P.class_task[klass], node):
-                B.only[klass] = node if freed == 1 else NONE
-                _insert_class(P, B, klass)
-            else:
-                B.blocked[kept] = klass
-                kept += 1
-        B.counter[1] = kept
+        _unblock(P, S, B, node, node if freed == 1 else NONE)
     S.counter[FREED] = 0
+
+
+@inner
+def _unblock(P, S, B, node, only):
+    """Give the blocked classes that fit the node another chance."""
+    kept = 0
+    for j in range(B.counter[1]):
+        klass = B.blocked[j] & INDEX
+        if _node_fits(P, S, P.class_task[klass], node):
+            B.only[klass] = only
+            _insert_class(P, B, klass)
+        else:
+            B.blocked[kept] = klass
+            kept += 1
+    B.counter[1] = kept
+
+
+@inner
+def _best_blocked(P, S, B, node):
+    """First task, in order of priority, of the blocked classes that fit the node; -1 if none does."""
+    best = NONE
+    kept = 0
+    for j in range(B.counter[1]):
+        klass = B.blocked[j] & INDEX
+        base = B.class_ptr[klass] & INDEX
+        while B.size[klass] > 0 and S.task[B.heap[base]].unstarted == 0:
+            _pop_task(P, B, klass)
+        if B.size[klass] == 0:
+            B.slot[klass] = -1
+            continue
+        B.blocked[kept] = klass
+        kept += 1
+        head = B.heap[base] & INDEX
+        if (best < 0 or _first(P, B, head, best)) and _node_fits(P, S, head, node):
+            best = head
+    B.counter[1] = kept
+    return best
 
 
 @inner
 def choose_by_priority(P, S, B):
     """(task, node): the eligible task of largest key, or (-1, -1) if nothing is eligible."""
     _take_news(P, S, B)
+    first, where = NONE, NONE
     while B.counter[0] > 0:
         klass = B.order[0] & INDEX
         task = B.heap[B.class_ptr[klass] & INDEX] & INDEX
@@ -971,17 +1015,25 @@ def choose_by_priority(P, S, B):
             else:
                 _class_down(P, B, 0)
             continue
-        node = B.only[klass]
-        if node < 0:
-            node = _place(P, S, task)
-        elif not _node_fits(P, S, task, node):
-            node = NONE
-        if node >= 0:
-            return task, node
+        where = B.only[klass]
+        if where < 0:
+            where = _place(P, S, task)
+        elif not _node_fits(P, S, task, where):
+            where = NONE
+        if where >= 0:
+            first = task
+            break
         B.blocked[B.counter[1]] = klass
         B.counter[1] += 1
         _drop_first_class(P, B, -2)
-    return NONE, NONE
+    if B.counter[3] >= 0:
+        node = B.counter[3] & INDEX
+        task = _best_blocked(P, S, B, node)
+        if task >= 0 and (first < 0 or _first(P, B, task, first)):
+            return task, node
+        if first < 0:
+            B.counter[3] = -1
+    return first, where
 
 
 @entry
