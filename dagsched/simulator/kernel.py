@@ -791,7 +791,8 @@ class Buckets(NamedTuple):
 
     A class that fits nowhere is set aside and looked at again only for nodes released since, so blocked
     tasks cost nothing. After the release of a single node, the usual case, a scan over the few blocked classes
-    counter: IntArray  # [4] classes in `order`, classes in `blocked`, by_ready, node to try blocked classes on or -1
+    is cheaper than moving them through the heap. ``by_ready``: the key is minus the ready time (first come, first
+    served).
     """
 
     key: FloatArray  # [T] larger first, then Problem.tie
