@@ -6,11 +6,9 @@ runs many on the same replays. Everything named in ``__all__`` is public; heavy 
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-# The module dagsched.replay is imported before the function of the same name is bound below: from then on
-# ``dagsched.replay`` is the function, and ``from dagsched.replay import Replay`` still finds the module.
-from dagsched.replay import Replay, SimulationOptions
 
 if TYPE_CHECKING:
     from dagsched.cluster import Cluster, NodeGroup
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from dagsched.formats import load, save
     from dagsched.policies.base import ObservedState
     from dagsched.policies.registry import list_policies
+    from dagsched.replay import Replay, SimulationOptions
     from dagsched.schedule import Schedule
     from dagsched.simulator.simulate import simulate
     from dagsched.simulator.validate import validate
@@ -49,7 +48,9 @@ _HOME = {
     "NodeGroup": "dagsched.cluster",
     "ObservedState": "dagsched.policies.base",
     "PolicyError": "dagsched.errors",
+    "Replay": "dagsched.replay",
     "Schedule": "dagsched.schedule",
+    "SimulationOptions": "dagsched.replay",
     "Task": "dagsched.workflow",
     "Workflow": "dagsched.workflow",
     "Workload": "dagsched.workload",
@@ -116,6 +117,8 @@ def replay(
         ConfigError: for an option that does not exist or is out of range.
     """
     from dagsched.errors import ConfigError
+    from dagsched.evaluate.scenario import Stream, stream_seed
+    from dagsched.replay import Replay, SimulationOptions
     from dagsched.simulator.simulate import simulate
 
     known = SimulationOptions.__dataclass_fields__
@@ -123,7 +126,7 @@ def replay(
         if name not in known:
             raise ConfigError(f"replay: unknown option {name!r}; known options: {', '.join(known)}")
     built = Replay.build(workload, cluster, seed=seed, sigma=sigma, options=SimulationOptions(**options))
-    return simulate(built, policy, policy_seed=seed)
+    return simulate(built, policy, policy_seed=stream_seed(seed, Stream.POLICY, 0))
 
 
 def __getattr__(name: str) -> Any:
@@ -139,3 +142,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Keeps ``dagsched.replay`` the function: importing the submodule of that name would rebind it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "replay" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
