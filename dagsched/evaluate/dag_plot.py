@@ -101,7 +101,7 @@ def _draw(workflow: Workflow) -> Figure:
     axes.axis("off")
     title = f"{workflow.name}: {len(workflow):,} tasks, {workflow.edge_count:,} edges, {layers} layers"
     longest = float(workflow.duration[layout.critical].sum())
-    notes = [f"critical path {longest:,.6g} s in {int(layout.critical.sum())} tasks (orange)"]
+    notes = [f"critical path {longest:,.6g} s at speed 1, {int(layout.critical.sum())} tasks (orange)"]
     if len(shown) < len(plain):
         notes.append(f"{len(shown):,} of {len(plain):,} other edges drawn")
     axes.set_title(f"{title}\n{'; '.join(notes)}", loc="left", fontsize=10)

@@ -791,8 +791,8 @@ class Buckets(NamedTuple):
 
     A class that fits nowhere is set aside and looked at again only for nodes released since, so blocked
     tasks cost nothing. After the release of a single node, the usual case, a scan over the few blocked classes
-    is cheaper than moving them through the heap. ``by_ready``: the key is minus the ready time (first come, first
-    served).
+    is cheaper than moving them through the heap. ``counter`` holds the number of classes in ``order`` and in ``blocked``, whether
+    the key is minus the ready time (first come, first served), and the node to try blocked classes on (-1: none).
     """
 
     key: FloatArray  # [T] larger first, then Problem.tie
@@ -804,9 +804,7 @@ class Buckets(NamedTuple):
     slot: IntArray  # [C] place in `order`; -1 empty, -2 blocked
     blocked: IntArray  # [C]
     only: IntArray  # [C] the one node that can hold the class now, -1 = any
-    counter: (
-        IntArray  # [4] classes in `order`, classes in `blocked`, by_ready, the node to try blocked classes on or -1
-    )
+    counter: IntArray  # [4]
 
 
 @entry
