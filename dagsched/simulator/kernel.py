@@ -791,8 +791,9 @@ class Buckets(NamedTuple):
 
     A class that fits nowhere is set aside and looked at again only for nodes released since, so blocked
     tasks cost nothing. After the release of a single node, the usual case, a scan over the few blocked classes
-    is cheaper than moving them through the heap. ``counter`` holds the number of classes in ``order`` and in ``blocked``, whether
-    the key is minus the ready time (first come, first served), and the node to try blocked classes on (-1: none).
+    is cheaper than moving them through the heap. ``counter`` holds the number of classes in ``order`` and in
+    ``blocked``, whether the key is minus the ready time (first come, first served), and the node to try
+    blocked classes on (-1: none).
     """
 
     key: FloatArray  # [T] larger first, then Problem.tie
