@@ -56,8 +56,8 @@ def compare(
         typer.Option(
             "--out",
             "-o",
-            help="Folder for results.csv, timings.csv, summary.json and report.html. The same command resumes there "
-            "after an interruption.",
+            help="Folder for results.csv, timings.csv, summary.json and report.html; those of an earlier comparison are "
+            "removed at the start. The same command resumes there after an interruption.",
             show_default=False,
         ),
     ] = None,

@@ -88,6 +88,7 @@ def compare_baselines(
         jobs: processes; the result does not depend on it. A script that asks for more than one needs the usual
             ``if __name__ == "__main__":``.
         out: folder for results.csv, timings.csv, summary.json and report.html; an interrupted run resumes there.
+            Those files of an earlier comparison are removed at the start.
         save_schedules: keep every schedule under ``out/schedules``.
         validate: check every schedule with the independent validator.
         progress: called with (finished runs, all runs).
@@ -164,6 +165,8 @@ def run_comparison(
     log = None if folder is None else ResumeLog(folder, config.digest)
     if log is not None and log.note:
         tell(log.note)
+    if log is not None and log.removed:
+        tell(f"removed from {folder}, of an earlier comparison: {', '.join(log.removed)}")
     outcomes = _run(plan, config, jobs, folder, log, progress)
     comparison = _assemble(plan, config, outcomes)
     if folder is not None and log is not None:

@@ -15,6 +15,7 @@ import pytest
 from dagsched import Cluster, ConfigError, NodeGroup, PolicyError, Task, Workflow, Workload, compare_baselines, save
 from dagsched.evaluate import compare as compare_module
 from dagsched.evaluate.columns import KEY_COLUMNS
+from dagsched.evaluate.results import render_again
 from dagsched.evaluate.resume import FOLDER, Key, ResumeLog
 from dagsched.evaluate.runner import PolicyCrashError
 from dagsched.evaluate.scenario import Stream, distinct_names, merge, stream_seed
@@ -183,6 +184,24 @@ def test_other_settings_start_over(workloads: list[Workload], tmp_path: Path) ->
     compare_baselines(workloads, RULES, cluster=SMALL, noise=0.5, replays=2, out=tmp_path, say=said.append)
     assert any("starting over" in line for line in said)
     assert len(rows_of(tmp_path)) == 18
+
+
+def test_an_unfinished_comparison_leaves_no_files_of_the_one_before(workloads: list[Workload], tmp_path: Path) -> None:
+    compare_baselines(workloads, RULES, cluster=SMALL, out=tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    before = rows_of(tmp_path)
+    with pytest.raises(ConfigError):  # a mistake in the command removes nothing
+        compare_baselines(workloads, RULES, cluster=SMALL, objective="slo", out=tmp_path)
+    assert rows_of(tmp_path) == before
+    run_and_interrupt(workloads, tmp_path, after=2)
+    assert {path.name for path in tmp_path.iterdir()} == {FOLDER, "notes.txt"}
+    with pytest.raises(ConfigError, match=r"summary\.json"):
+        render_again(tmp_path)
+    compare_baselines(workloads, RULES, cluster=SMALL, out=tmp_path)
+    said: list[str] = []
+    compare_baselines(workloads, ["fcfs"], cluster=SMALL, out=tmp_path, say=said.append)
+    assert any("removed from" in line and "report.html" in line for line in said)
+    assert {row["policy"] for row in rows_of(tmp_path)} == {"fcfs"}
 
 
 def test_the_resume_log_keeps_whole_lines_only(tmp_path: Path) -> None:
