@@ -111,6 +111,10 @@ class Cluster:
                 if amount != 0 and not _positive(amount):
                     raise InvalidClusterError(f"{where}: capacity of {resource} is {amount!r}, expected a number >= 0")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Unpickle through the constructor: the arrays come back read-only, which compiled code is specialised for."""
+        return Cluster, (self.groups, self.resources, self.bandwidth, self.latency, self.name)
+
     @property
     def node_count(self) -> int:
         """Number of nodes over all groups."""

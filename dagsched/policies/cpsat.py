@@ -37,6 +37,7 @@ MAX_PLACES = 20_000
 """Pairs of an instance and a node at most."""
 MAX_LINKS = 200_000
 """Pairs of a parent and a child instance, times pairs of groups where transfers take time, at most."""
+_SEED_DOMAIN = 0x43505341
 OPTIONS: Mapping[str, str] = {
     "time_limit": "seconds; with workers=1 OR-Tools' deterministic time, so that results repeat (10)",
     "workers": "parallel search workers (2)",
@@ -79,7 +80,9 @@ def make_cp_sat(spec: str, options: Mapping[str, str]) -> PlanPolicy:
     _import_cp_model(spec)
 
     def planner(replay: Replay, policy_seed: int) -> CpSatPlanner:
-        return CpSatPlanner(spec, replay, time_limit, workers, seed + policy_seed)
+        stream = np.random.SeedSequence([seed, policy_seed], spawn_key=(_SEED_DOMAIN,))
+        word = int(stream.generate_state(1)[0]) >> 1  # the solver takes 31 bits
+        return CpSatPlanner(spec, replay, time_limit, workers, word)
 
     return PlanPolicy(spec, planner, reproducible=workers == 1)
 

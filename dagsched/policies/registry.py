@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-import numpy as np
-
 from dagsched.errors import PolicyError
 from dagsched.policies import cpsat, rules, sampling
 from dagsched.policies.base import Policy
@@ -25,12 +23,10 @@ from dagsched.policies.runners import (
     KeyFunction,
     PlanPolicy,
     PriorityPolicy,
+    RandomPolicy,
     ScorePolicy,
 )
-from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import Problem
-from dagsched.workflow import FloatArray
 
 Options = Mapping[str, str]
 
@@ -131,17 +127,8 @@ def option_int(spec: str, options: Options, key: str, default: int, least: int =
     return int(text)
 
 
-def _random_key(seed: int | None) -> KeyFunction:
-    def key(replay: Replay, problem: Problem) -> FloatArray:  # noqa: ARG001
-        # Drawn in flat order, which is order of arrival: what arrives later cannot change earlier draws.
-        stream = np.random.SeedSequence(seed or 0, spawn_key=(0x52414E44,))
-        return np.random.default_rng(stream).random(len(replay))
-
-    return key
-
-
 def _make_random(spec: str, options: Options) -> Policy:
-    return PriorityPolicy(spec, _random_key(option_int(spec, options, "seed", 0)))
+    return RandomPolicy(spec, option_int(spec, options, "seed", 0))
 
 
 def _priority(name: str, description: str, key: KeyFunction | None) -> PolicyInfo:

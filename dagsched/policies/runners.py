@@ -19,6 +19,7 @@ from dagsched.workflow import FloatArray, IntArray
 
 KeyFunction = Callable[[Replay, Problem], FloatArray]
 Runner = Callable[[int], None]
+_RANDOM_DOMAIN = 0x52414E44
 
 
 def _check(status: int) -> None:
@@ -55,6 +56,22 @@ class PriorityPolicy:
             _check(status)
 
         return run
+
+
+@dataclass(frozen=True, slots=True)
+class RandomPolicy:
+    """A random order of all tasks, from the policy's own stream: another one for every replay and seed."""
+
+    name: str
+    seed: int = 0
+    reproducible: bool = True
+
+    def begin(self, simulator: Simulator) -> Runner:
+        """See :class:`dagsched.policies.base.Policy`."""
+        # Drawn in flat order, which is order of arrival: what arrives later cannot change earlier draws.
+        stream = np.random.SeedSequence([self.seed, simulator.policy_seed], spawn_key=(_RANDOM_DOMAIN,))
+        key = np.random.default_rng(stream).random(len(simulator.replay))
+        return PriorityPolicy(self.name, lambda _replay, _problem: key).begin(simulator)
 
 
 def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) -> Buckets:

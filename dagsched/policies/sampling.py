@@ -157,8 +157,8 @@ def check_plannable(spec: str, replay: Replay) -> None:
         )
     if not replay.is_batch:
         raise PolicyError(
-            f"policy {spec!r}: plans one batch, but workflows arrive at different times; run without --arrivals or "
-            f"choose a rule"
+            f"policy {spec!r}: plans one batch, but workflows arrive at different times (recorded, or by "
+            f"--arrivals); choose a rule"
         )
 
 

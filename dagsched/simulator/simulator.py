@@ -12,7 +12,7 @@ from dagsched.policies.base import ObservedState
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
 from dagsched.simulator import kernel
-from dagsched.simulator.state import build_problem, copy_into, new_state
+from dagsched.simulator.state import build_problem, copy_into, new_state, read_only
 from dagsched.workflow import FloatArray, IntArray
 
 MANY = 2**62
@@ -32,7 +32,7 @@ class Simulator:
         self.replay = replay
         self.policy_seed = policy_seed
         self.problem = build_problem(replay, placement_seed=policy_seed)
-        self.truth = replay.duration
+        self.truth = read_only(replay.duration)
         waves = np.minimum(replay.instances, 4).sum()
         self.state = new_state(self.problem, int(waves) + self.problem.node_group.size, int(waves) + 64)
         self.truncated = 0

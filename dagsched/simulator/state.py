@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dagsched import graph
@@ -89,7 +91,7 @@ def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:
     workflows["weight"] = replay.weight
     workflows["work"] = np.add.reduceat(fastest * np.where(replay.milestone, 0, replay.instances), first)
     workflows["prefix_bottom"] = np.maximum.accumulate(np.maximum.reduceat(bottom, first))
-    return Problem(
+    problem = Problem(
         estimate=replay.estimate,
         task=tasks,
         demand=replay.demand,
@@ -111,6 +113,14 @@ def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:
         setting=np.array([options.decision_interval, options.max_wait]),
         switch=switch.astype(np.int64),
     )
+    return Problem(*map(read_only, problem))
+
+
+def read_only(array: Any) -> Any:
+    """A contiguous read-only view: numba compiles anew for an array that may be written, and one form is enough."""
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view
 
 
 def with_area_below(problem: Problem, replay: Replay) -> Problem:
@@ -119,7 +129,7 @@ def with_area_below(problem: Problem, replay: Replay) -> Problem:
     tasks, workflows = problem.task.copy(), problem.workflow.copy()
     tasks["below"] = below
     workflows["prefix_below"] = np.maximum.accumulate(np.maximum.reduceat(below, replay.workflow_ptr[:-1]))
-    return problem._replace(task=tasks, workflow=workflows)
+    return problem._replace(task=read_only(tasks), workflow=read_only(workflows))
 
 
 def new_state(problem: Problem, allocations: int, decisions: int) -> State:

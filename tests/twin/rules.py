@@ -145,7 +145,9 @@ def tetris_srw(f: Facts) -> Choice:
 
 
 def random_rule(f: Facts) -> Choice:
-    key = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0x52414E44,))).random(len(f.m.tasks))
+    key = np.random.default_rng(np.random.SeedSequence([0, f.m.placement_seed], spawn_key=(0x52414E44,))).random(
+        len(f.m.tasks)
+    )
     return max(f.m.eligible(), key=lambda t: key[t]), None, None
 
 
