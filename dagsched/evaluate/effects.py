@@ -70,7 +70,7 @@ def best_policy(table: ResultTable, metric: str) -> str | None:
     if not common.any():
         contenders, common = contenders[:1], ~np.isnan(values[:, contenders[0]])
     scores = values[np.ix_(common, contenders)]
-    if _relative(metric, scores):
+    if is_relative(metric, scores):
         scores = np.log(np.where(scores > 0, scores, 1.0))
     means = np.array([workload_means(column, table.workload[common]).mean() for column in scores.T])
     best = means.max() if direction(metric) > 0 else means.min()
@@ -86,7 +86,7 @@ def effects(table: ResultTable, metric: str, reference: str | None = None, *, se
     if reference is None:
         return ()
     base = values[:, table.policies.index(reference)]
-    relative = _relative(metric, values)
+    relative = is_relative(metric, values)
     found = []
     for index, policy in enumerate(table.policies):
         own = values[:, index]
@@ -127,6 +127,14 @@ def verdict(table: ResultTable, objective: str, *, seed: int = 0) -> str:
         return (
             f"{best.policy} has the best {name} on this single replay ({runner_up.policy}, next, is at {how}); "
             f"one replay allows no confidence interval, so run more workloads or --replays."
+        )
+    ties = [best.policy, *(e.policy for e in rivals if is_tie(e))]
+    if len(ties) > 1:
+        near = next(e for e in rivals if not is_tie(e))
+        chance = "" if near.significant else ", which is not significant"
+        return (
+            f"{_listing(ties)} tie exactly on {name}{_scope(runner_up)}; the nearest other, {near.policy}, is at "
+            f"{effect_text(near, metric)}{chance}."
         )
     close = [e for e in rivals if not e.significant]
     if not close:
@@ -188,7 +196,7 @@ def _signed(value: float, text: str, unit: str) -> str:
     return f"{'+' if value > 0 else '−'}{text}{unit}"
 
 
-def _relative(metric: str, values: FloatArray) -> bool:
+def is_relative(metric: str, values: FloatArray) -> bool:
     """Log ratios need positive values; a metric with zeros (waits) is compared by difference."""
     return is_ratio_scale(metric) and not (values[~np.isnan(values)] <= 0).any()
 

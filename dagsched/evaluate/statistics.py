@@ -185,6 +185,20 @@ def ratios_to_best(values: FloatArray, direction: int = -1) -> FloatArray:
     return np.where(np.isnan(values).all(axis=1, keepdims=True), np.nan, ratio)
 
 
+def differences_to_best(values: FloatArray, direction: int = -1) -> FloatArray:
+    """``[C, P]`` amount by which each policy is worse than the best on each replay: 0 = best, inf = no result.
+
+    Replays without any result are NaN.
+    """
+    known = np.where(np.isnan(values), np.inf * -direction, values)
+    best = known.min(axis=1, keepdims=True) if direction < 0 else known.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        excess = np.abs(known - best)
+        near = excess <= TIE_TOLERANCE * np.maximum(np.abs(known), np.abs(best))
+    excess = np.where(np.isnan(values), np.inf, np.where(near, 0.0, excess))
+    return np.where(np.isnan(values).all(axis=1, keepdims=True), np.nan, excess)
+
+
 def performance_profile(ratios: FloatArray, factors: FloatArray) -> FloatArray:
     """``[P, K]`` share of replays on which each policy is within each factor ``[K]`` of the best (Dolan-More).
 

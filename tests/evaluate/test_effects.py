@@ -149,3 +149,13 @@ def test_verdict_over_replays_of_one_workload_says_so() -> None:
 )
 def test_amounts(amount: float, metric: str, relative: bool, text: str) -> None:
     assert amount_text(amount, metric, relative=relative) == text
+
+
+def test_verdict_names_the_policies_that_tie_exactly() -> None:
+    base = np.linspace(10, 40, 12)
+    columns = {name: base.tolist() for name in "pqrs"} | {"t": (base * 1.1).tolist(), "u": (base * 1.2).tolist()}
+    text = verdict(table_of(columns), "makespan")
+    assert text.startswith("p, q, r and s tie exactly on completion time, over 12 workloads; the nearest other, t, is")
+    assert "+10.0%" in text
+    assert "0.0% (95%" not in text.replace("10.0% (95%", "")
+    assert "significant" not in text

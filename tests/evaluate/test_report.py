@@ -260,3 +260,40 @@ def test_in_a_browser_nothing_is_fetched_nothing_fails_and_a_phone_needs_no_side
     )
     assert "CONSOLE" not in plain.stderr
     assert "Every workload" in plain.stdout
+
+
+def test_rates_are_steady_by_points_also_where_the_best_is_zero() -> None:
+    table = [{**row, "slo_violation_rate": 0.5 if row["policy"] == "policy-1" else 0.0} for row in rows(2)]
+    data = build_report(table, objective="slo")
+    assert not data.spreads.relative
+    best, other = data.spreads.rows
+    assert (best.iqm, best.worst, best.best_share) == (0.0, 0.0, 1.0)
+    assert (other.iqm, other.worst, other.best_share) == (0.5, 0.5, 0.0)
+    page = render_report(data)
+    assert "difference in percentage points" in page
+    assert "<td>+50.0 points</td><td>+50.0 points</td>" in page
+    assert data.profile.shares[:, -1].tolist() == [1.0, 1.0]
+
+
+def test_times_with_a_zero_are_steady_by_seconds_and_others_by_ratio() -> None:
+    waits = [{**row, "mean_flow_time": float(str(row["mean_wait"]))} for row in rows(3)]
+    data = build_report(waits, objective="flow_time")
+    assert [spread.worst for spread in data.spreads.rows] == [0.0, 1.0, 2.0]
+    assert "difference in seconds" in render_report(data)
+    assert build_report(rows()).spreads.relative
+
+
+def test_the_gap_to_known_makespans_has_a_head_table() -> None:
+    page = render_report(build_report([{**row, "gap_known": 0.1 * int(str(row["policy"])[-1])} for row in rows()]))
+    assert "Gap to the best known" in page
+    assert "Gap to the best known" not in render_report(build_report(rows()))
+
+
+def test_gantt_captions_show_the_objective(drawn: list[Schedule]) -> None:
+    name = drawn[0].replay.workload.name
+    table = [{**row, "workload": name if row["workload"] == "workload-0" else row["workload"]} for row in rows()]
+    for row in table:
+        row["mean_flow_time"] = 1000.0 + 10 * int(str(row["policy"])[-1])
+    page = render_report(build_report(table, [drawn[0], changed(drawn[1], policy="policy-3")], objective="flow_time"))
+    assert "mean flow time 1,000 s, completion time" in page
+    assert "mean flow time 1,030 s, completion time" in page

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dagsched.errors import ConfigError
-from dagsched.evaluate.columns import direction
-from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, verdict
+from dagsched.evaluate.columns import direction, display, metric_label
+from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, is_relative, verdict
 from dagsched.evaluate.gantt import gantt_chart
 from dagsched.evaluate.report.data import (
     Gantt,
@@ -20,10 +20,12 @@ from dagsched.evaluate.report.data import (
     ReportData,
     Slice,
     Spread,
+    Spreads,
     WorkloadTable,
 )
 from dagsched.evaluate.report.provenance import provenance_pairs, reject_rows
 from dagsched.evaluate.statistics import (
+    differences_to_best,
     interquartile_mean,
     performance_profile,
     ratios_to_best,
@@ -89,7 +91,7 @@ def build_report(
         matrix=_matrix(table, metric, order),
         spreads=_spreads(table, metric, order, timings),
         slices=_slices(table, metric),
-        gantts=_gantts(schedules),
+        gantts=_gantts(schedules, table, metric),
         provenance=provenance_pairs(about),
         rejects=reject_rows(about),
         refusals=tuple(
@@ -106,7 +108,7 @@ def build_report(
 def _head_metrics(table: ResultTable) -> tuple[str, ...]:
     used = table.utilisation
     shown = ("utilisation_cpu",) if "utilisation_cpu" in used else used[:1]
-    return tuple(m for m in ("makespan", "slo_violation_rate", *shown, "mean_wait") if table.has(m))
+    return tuple(m for m in ("makespan", "gap_known", "slo_violation_rate", *shown, "mean_wait") if table.has(m))
 
 
 def _scope(table: ResultTable) -> tuple[str, ...]:
@@ -128,8 +130,11 @@ def _columns(table: ResultTable, order: Sequence[str]) -> list[int]:
     return [table.policies.index(policy) for policy in order]
 
 
-def _ratios(table: ResultTable, metric: str, order: Sequence[str]) -> FloatArray:
-    return ratios_to_best(table.values(metric)[:, _columns(table, order)], direction(metric) or -1)
+def _distances(table: ResultTable, metric: str, order: Sequence[str]) -> tuple[FloatArray, bool]:
+    """(``[C, P]`` distance to the best of each replay, whether as ratio): rates and times with zeros have none."""
+    values = table.values(metric)[:, _columns(table, order)]
+    relative = is_relative(metric, values)
+    return (ratios_to_best if relative else differences_to_best)(values, direction(metric) or -1), relative
 
 
 def _workload_table(table: ResultTable, metric: str, order: tuple[str, ...]) -> WorkloadTable:
@@ -148,23 +153,26 @@ def _workload_table(table: ResultTable, metric: str, order: tuple[str, ...]) -> 
 
 
 def _profile(table: ResultTable, metric: str, order: tuple[str, ...]) -> Profile:
-    ratios = _ratios(table, metric, order)
-    finite = ratios[np.isfinite(ratios)]
-    widest = float(np.clip(np.quantile(finite, 0.98) if len(finite) else 1.0, 1.02, 4.0))
-    factors = np.linspace(1.0, widest, _FACTORS)
-    return Profile(metric, order, factors, performance_profile(ratios, factors))
+    distances, relative = _distances(table, metric, order)
+    finite = distances[np.isfinite(distances)]
+    far = float(np.quantile(finite, 0.98)) if len(finite) else 0.0
+    if relative:
+        factors = np.linspace(1.0, float(np.clip(far, 1.02, 4.0)), _FACTORS)
+    else:
+        factors = np.linspace(0.0, far or float(finite.max(initial=0.0)) or 0.01, _FACTORS)
+    return Profile(metric, relative, order, factors, performance_profile(distances, factors))
 
 
 def _matrix(table: ResultTable, metric: str, order: tuple[str, ...]) -> Matrix:
     return Matrix(metric, order, win_tie_loss(table.values(metric)[:, _columns(table, order)], direction(metric) or -1))
 
 
-def _spreads(table: ResultTable, metric: str, order: tuple[str, ...], timings: Sequence[Row]) -> tuple[Spread, ...]:
-    ratios = _ratios(table, metric, order)
+def _spreads(table: ResultTable, metric: str, order: tuple[str, ...], timings: Sequence[Row]) -> Spreads:
+    distances, relative = _distances(table, metric, order)
     clock = ResultTable.from_rows(timings) if timings else None
     found = []
     for column, policy in enumerate(order):
-        own = ratios[:, column]
+        own = distances[:, column]
         known = own[~np.isnan(own)]
         finite = known[np.isfinite(known)]
         found.append(
@@ -172,12 +180,12 @@ def _spreads(table: ResultTable, metric: str, order: tuple[str, ...], timings: S
                 policy,
                 interquartile_mean(finite),
                 float(finite.max()) if len(finite) else math.nan,
-                float((known == 1).mean()) if len(known) else math.nan,
+                float((known == (1 if relative else 0)).mean()) if len(known) else math.nan,
                 _time(clock, policy, "decision_ms_p50"),
                 _time(clock, policy, "decision_ms_p99"),
             )
         )
-    return tuple(found)
+    return Spreads(metric, relative, tuple(found))
 
 
 def _time(clock: ResultTable | None, policy: str, column: str) -> float | None:
@@ -205,7 +213,7 @@ def _slices(table: ResultTable, metric: str) -> tuple[Slice, ...]:
     return tuple(found)
 
 
-def _gantts(schedules: Sequence[Schedule]) -> tuple[Gantt, ...]:
+def _gantts(schedules: Sequence[Schedule], table: ResultTable, metric: str) -> tuple[Gantt, ...]:
     if not schedules:
         return ()
     begin = min(schedule.replay.first_arrival for schedule in schedules)
@@ -222,7 +230,29 @@ def _gantts(schedules: Sequence[Schedule]) -> tuple[Gantt, ...]:
         role = (
             "" if len(schedules) == 1 else ("best" if number == 0 else "worst" if number == len(schedules) - 1 else "")
         )
+        measured = _measured(table, metric, replay.workload.name, schedule.policy)
         drawn.append(
-            Gantt(replay.workload.name, schedule.policy, role, schedule.makespan, begin, horizon, chart, tuple(titles))
+            Gantt(
+                replay.workload.name,
+                schedule.policy,
+                role,
+                schedule.makespan,
+                measured,
+                begin,
+                horizon,
+                chart,
+                tuple(titles),
+            )
         )
     return tuple(drawn)
+
+
+def _measured(table: ResultTable, metric: str, workload: str, policy: str) -> str:
+    """``mean flow time 12 s``: the objective on the first replay, which is drawn; empty for the completion time."""
+    if metric == "makespan" or policy not in table.policies:
+        return ""
+    column = table.policies.index(policy)
+    for cell, number in enumerate(table.replay):
+        if number == "0" and table.workloads[table.workload[cell]] == workload:
+            return f"{metric_label(metric)} {display(metric, float(table.values(metric)[cell, column]))}"
+    return ""

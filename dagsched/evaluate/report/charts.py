@@ -26,10 +26,10 @@ def effect_bars(head: HeadTable) -> str:
 
 def profile_chart(profile: Profile) -> str:
     """Dolan-More profile with a legend in ranking order."""
-    last = float(profile.factors[-1])
+    first, last = float(profile.factors[0]), float(profile.factors[-1])
 
     def x(factor: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (factor - 1) / (last - 1)
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (factor - first) / (last - first)
 
     least = math.floor(4 * float(profile.shares.min())) / 4
     least = min(least, 0.75)
@@ -43,10 +43,11 @@ def profile_chart(profile: Profile) -> str:
         at = y(share)
         parts.append(f'<line class="rule" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{at:.1f}" y2="{at:.1f}"/>')
         parts.append(f'<text x="{_LEFT - 8:g}" y="{at + 4:.1f}" text-anchor="end">{100 * share:.3g}%</text>')
-    for excess in round_marks(last - 1):
-        label = f"+{100 * excess:.3g}%" if excess else "best"
-        anchor = "end" if x(1 + excess) > _WIDTH - 30 else "middle"
-        parts.append(f'<text x="{x(1 + excess):.1f}" y="{_HEIGHT - 24:g}" text-anchor="{anchor}">{label}</text>')
+    for excess in round_marks(last - first):
+        shown = f"+{100 * excess:.3g}%" if profile.relative else amount_text(excess, profile.metric, relative=False)
+        label = text(shown if excess else "best")
+        anchor = "end" if x(first + excess) > _WIDTH - 30 else "middle"
+        parts.append(f'<text x="{x(first + excess):.1f}" y="{_HEIGHT - 24:g}" text-anchor="{anchor}">{label}</text>')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     caption = f"at most this much worse than the best {metric_label(profile.metric)} of the replay"
     parts.append(f'<text x="{middle:g}" y="{_HEIGHT - 5:g}" text-anchor="middle">{text(caption)}</text>')

@@ -31,9 +31,13 @@ class WorkloadTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """Dolan-More: ``[P, K]`` share of replays within each factor ``[K]`` of the best."""
+    """Dolan-More: ``[P, K]`` share of replays within each factor ``[K]`` of the best.
+
+    Where the metric has no ratios (``relative`` is false), ``factors`` are differences from the best.
+    """
 
     metric: str
+    relative: bool
     policies: tuple[str, ...]
     factors: FloatArray
     shares: FloatArray
@@ -59,12 +63,13 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gantt:
-    """A drawn schedule."""
+    """A drawn schedule; ``measured`` is the objective's value, in words, unless that is the completion time."""
 
     workload: str
     policy: str
     role: str
     makespan: float
+    measured: str
     begin: float
     horizon: float
     chart: GanttChart
@@ -73,7 +78,10 @@ class Gantt:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How far a policy typically is from the best: interquartile mean and worst ratio, and its decision times."""
+    """How far a policy is from the best of a replay, and its decision times.
+
+    ``iqm`` (interquartile mean) and ``worst`` are ratios, or differences if the metric has none.
+    """
 
     policy: str
     iqm: float
@@ -81,6 +89,15 @@ class Spread:
     best_share: float
     decision_ms: float | None
     decision_ms_p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spreads:
+    """How steady the policies are on one metric, best first; ``relative``: by ratio, else by difference."""
+
+    metric: str
+    relative: bool
+    rows: tuple[Spread, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +114,7 @@ class ReportData:
         missing: head tables without values, with the reason.
         bars: the objective's effects, best first.
         workloads, profile, matrix: per workload and pairwise; by the objective's metric.
-        spreads: one row a policy, best first.
+        spreads: how steady each policy is.
         slices: rankings within parts; empty if there is one part only.
         gantts: best and worst policy on one replay; may be empty.
         provenance: (label, value) pairs.
@@ -117,7 +134,7 @@ class ReportData:
     workloads: WorkloadTable
     profile: Profile
     matrix: Matrix
-    spreads: tuple[Spread, ...]
+    spreads: Spreads
     slices: tuple[Slice, ...]
     gantts: tuple[Gantt, ...]
     provenance: tuple[tuple[str, str], ...]

@@ -20,10 +20,11 @@ _LEGEND = 14
 def gantt_figure(gantt: Gantt) -> str:
     """One schedule: heading, picture, legend and note."""
     role = f' <span class="tag{" best" if gantt.role == "best" else ""}">{gantt.role}</span>' if gantt.role else ""
+    measured = f"{gantt.measured}, " if gantt.measured else ""
     note = f'<p class="lead">{text(gantt.chart.note)}</p>' if gantt.chart.note else ""
     return (
         f'<div class="card gantt"><h3>{text(gantt.policy)}{role} <span class="ci">'
-        f"{text(digits(gantt.makespan))} s on {text(gantt.workload)}</span></h3>"
+        f"{text(measured)}completion time {text(digits(gantt.makespan))} s, on {text(gantt.workload)}</span></h3>"
         f'<div class="scroll"><div class="chart">{_picture(gantt)}</div></div>{_legend(gantt)}{note}</div>'
     )
 

@@ -72,7 +72,8 @@ def _heads(data: ReportData) -> str:
     tables += [missing_table(metric, reason) for metric, reason in data.missing]
     lead = (
         "Means, and paired differences from the best policy of each table. Times differ in percent (geometric mean of "
-        "ratios), rates in percentage points. Grey: not significant, the difference may be chance."
+        "ratios), rates in percentage points. Grey: the 95% interval includes zero, or the test (Wilcoxon, adjusted by "
+        "Holm) is not below 0.05; the difference may be chance."
     )
     return _section("At a glance", lead, f'<div class="grid">{"".join(tables)}</div>')
 
@@ -84,9 +85,16 @@ def _bars(data: ReportData) -> str:
 
 
 def _spreads(data: ReportData) -> str:
+    metric = data.spreads.metric
+    if data.spreads.relative:
+        how = "as a ratio (1 is the best)"
+    elif in_seconds(metric):
+        how = "as a difference in seconds (0 is the best; a time is zero somewhere, so there are no ratios)"
+    else:
+        how = "as a difference in percentage points (0 is the best)"
     lead = (
-        "Distance to the best policy of each replay: how often a policy is the best (ties count), the mean of the "
-        "middle half of its replays, and its worst replay."
+        f"Distance in {metric_label(metric)} to the best policy of each replay, {how}: how often a policy is the best "
+        "(ties count), the mean of the middle half of its replays, and its worst replay."
     )
     return _section("How steady", lead, spread_table(data.spreads))
 
@@ -110,7 +118,7 @@ def _matrix(data: ReportData) -> str:
 def _slices(data: ReportData) -> str:
     if not data.slices:
         return ""
-    lead = "Difference from the best policy of each part (replays in brackets); grey where it may be chance."
+    lead = "Difference from the best policy of each part (replays in brackets); grey as above: it may be chance."
     policies = [effect.policy for effect in data.bars.rows]
     return _section("By kind of workload", lead, slice_table(data.slices, data.bars.metric, policies))
 
@@ -130,6 +138,8 @@ def _gantts(data: ReportData) -> str:
         "One band per node; a block is as high as the largest share of the node it holds. The dashed line is the end "
         "of the last task. Both charts have the same time axis."
     )
+    if len(data.gantts) > 1:
+        lead = f"The best and the worst policy by {metric_label(data.bars.metric)} over all replays. {lead}"
     if len(data.gantts) == 1:
         lead = lead.rsplit(" Both", 1)[0]
     title = "Best and worst on one replay" if len(data.gantts) > 1 else "One schedule"

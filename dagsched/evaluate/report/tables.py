@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dagsched.evaluate.columns import digits, direction, display, metric_label
 from dagsched.evaluate.effects import Effect, amount_text, interval_text, is_tie
-from dagsched.evaluate.report.data import HeadTable, Matrix, Slice, Spread, WorkloadTable
+from dagsched.evaluate.report.data import HeadTable, Matrix, Slice, Spreads, WorkloadTable
 from dagsched.evaluate.statistics import compare_values
 from dagsched.workflow import FloatArray
 
@@ -85,21 +85,21 @@ def workload_table(table: WorkloadTable) -> str:
     return f'<div class="card wide">{_folded(top, rows, _OPEN_ROWS, "workloads")}{note}</div>'
 
 
-def spread_table(spreads: Sequence[Spread]) -> str:
+def spread_table(spreads: Spreads) -> str:
     """Typical and worst distance to the best, and decision times where measured."""
-    timed = any(s.decision_ms is not None for s in spreads)
+    timed = any(s.decision_ms is not None for s in spreads.rows)
     more = "<th scope=col>decision, median</th><th scope=col>99th percentile</th>" if timed else ""
     top = (
         "<thead><tr><th scope=col>policy</th><th scope=col>best on</th><th scope=col>typical (IQM)</th>"
         f"<th scope=col>worst</th>{more}</tr></thead>"
     )
     rows = []
-    for s in spreads:
+    for s in spreads.rows:
         clock = "".join(f"<td>{_milliseconds(v)}</td>" for v in (s.decision_ms, s.decision_ms_p99)) if timed else ""
         share = "–" if math.isnan(s.best_share) else f"{100 * s.best_share:.0f}%"
         rows.append(
             f'<tr><th scope=row class="name">{text(s.policy)}</th><td>{share}</td>'
-            f"<td>{_factor(s.iqm)}</td><td>{_factor(s.worst)}</td>{clock}</tr>"
+            f"<td>{_distance(s.iqm, spreads)}</td><td>{_distance(s.worst, spreads)}</td>{clock}</tr>"
         )
     return f'<div class="card">{_folded(top, rows, _OPEN_ROWS, "policies")}</div>'
 
@@ -184,8 +184,12 @@ def _value_cell(metric: str, value: float, *, marked: bool, fixed: bool) -> str:
     return f"<td{' class=best' if marked else ''}>{display(metric, value, fixed=fixed).removesuffix(' s')}</td>"
 
 
-def _factor(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}×" if value < 100 else f"{digits(value)}×"
+def _distance(value: float, spreads: Spreads) -> str:
+    if math.isnan(value):
+        return "–"
+    if not spreads.relative:
+        return text(amount_text(value * -(direction(spreads.metric) or -1), spreads.metric, relative=False))
+    return f"{value:.3f}×" if value < 100 else f"{digits(value)}×"
 
 
 def _milliseconds(value: float | None) -> str:
