@@ -43,7 +43,7 @@ def metrics(schedule: Schedule) -> Metrics:
 def _known_applies(replay: Replay) -> bool:
     own = replay.workload.cluster
     same = own is None or own.to_dict() == replay.cluster.to_dict()
-    return bool(same) and replay.noise.kind == "exact" and replay.is_batch
+    return bool(same) and replay.noise.kind == "exact"
 
 
 def completion(schedule: Schedule) -> Metrics:
@@ -54,7 +54,7 @@ def completion(schedule: Schedule) -> Metrics:
     - ``weighted_flow_time`` = sum w F / sum w
     - ``mean_slowdown`` = mean of F / CP over workflows with CP > 0
     - ``slr`` = makespan / max CP, ``gap_known`` = makespan / known makespan - 1, where the published makespan
-      is about this very problem: the workload's own cluster, durations as recorded, one batch
+      is about this very problem: the workload's own cluster, arrivals and durations
     """
     replay = schedule.replay
     flow = schedule.workflow_finish - replay.arrival

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def poisson(workload: Workload, cluster: Cluster, load: float, rng: np.random.Ge
         )
         for workflow, time in zip(shuffled, times, strict=True)
     ]
-    return workload.with_workflows(moved)
+    return replace(workload, workflows=tuple(moved), known_makespan=None)  # published for other arrivals
 
 
 def poisson_arrivals(workload: Workload, load: float, *, cluster: Cluster | None = None, seed: int = 0) -> Workload:
