@@ -86,6 +86,27 @@ def test_policies_lists_every_policy(capsys: pytest.CaptureFixture[str]) -> None
     assert all(f"{info.name} " in out for info in list_policies())
 
 
+def test_flags_take_no_value_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["compare", "--help"], ["inspect", "--help"]):
+        assert run(arguments) == 0
+        lines = [line for line in capsys.readouterr().out.split("\n") if "<bool>" in line]
+        assert all("--help" in line for line in lines), lines
+
+
+def test_shipped_workloads_are_found_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["inspect", "workloads/wfcommons"]) == 0
+    out, err = capsys.readouterr()
+    assert "8 workloads" in out
+    assert err.strip() == f"workloads/wfcommons: not in this folder; reading the shipped {ROOT / 'workloads/wfcommons'}"
+    for missing in ("workloads/none", "workloads/../pyproject.toml", "docs"):
+        assert missing in refused(capsys, "inspect", missing)
+    (tmp_path / "workloads" / "wfcommons").mkdir(parents=True)
+    assert "no files" in refused(capsys, "inspect", "workloads/wfcommons")  # what is here comes first
+
+
 def test_inspect_one_workload(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", str(folder / "layered.json"), "--draw", str(folder / "dag.svg")]) == 0
     out = capsys.readouterr().out
@@ -193,6 +214,8 @@ def test_user_errors_are_one_line_and_exit_code_2(
     assert "cluster" in refused(capsys, "compare", source, "--cluster", tmp_path / "no.yaml")
     assert "summary.json" in refused(capsys, "report", tmp_path)
     assert "--tsks" in refused(capsys, "generate", "layered", "--tsks", "3", "--out", tmp_path / "x.json")
+    wrong = refused(capsys, "generate", "fork-join", "--tasks", "5", "--out", tmp_path / "x.json")
+    assert wrong == "error: fork-join has no option --tasks, expected --stages, --width"
     assert "layered" in refused(capsys, "generate", "lairs", "--out", tmp_path / "x.json")
     assert "No such command" in refused(capsys, "comparee")
     assert "Missing" in refused(capsys, "compare")

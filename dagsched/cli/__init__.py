@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dagsched.cli import compare, generate, inspect, policies, report, schedule, warmup
+from dagsched.cli import compare, generate, inspect, options, policies, report, schedule, warmup
 from dagsched.cli.console import Interrupted, complain, examples
 
 app = typer.Typer(
@@ -42,7 +42,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", metavar=options.FLAG, callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Which ready task of a workflow graph should run next? Simulate and compare schedulers on real workflows."""

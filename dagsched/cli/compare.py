@@ -56,14 +56,21 @@ def compare(
         typer.Option(
             "--out",
             "-o",
-            help="Folder for results.csv, timings.csv, summary.json and report.html; those of an earlier comparison are "
-            "removed at the start. The same command resumes there after an interruption.",
+            help="Folder for results.csv, timings.csv, summary.json and report.html; those of an earlier comparison "
+            "are removed at the start. The same command resumes there after an interruption.",
             show_default=False,
         ),
     ] = None,
-    save_schedules: Annotated[bool, typer.Option("--save-schedules", help="Keep every schedule under DIR.")] = False,
+    save_schedules: Annotated[
+        bool, typer.Option("--save-schedules", metavar=options.FLAG, help="Keep every schedule under DIR/schedules.")
+    ] = False,
     validate: Annotated[
-        bool, typer.Option("--validate/--no-validate", help="Check every schedule with the independent validator.")
+        bool,
+        typer.Option(
+            "--validate/--no-validate",
+            metavar=options.FLAG,
+            help="Check every schedule with the independent validator.",
+        ),
     ] = True,
     limit: Annotated[
         int | None, typer.Option("--limit", help="Only the first so many workloads.", show_default=False)

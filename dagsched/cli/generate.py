@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,7 @@ def generate(
     where = read_cluster(cluster) or default_cluster()
     given = {"tasks": tasks, "layers": layers, "stages": stages, "width": width}
     parameters = {key: value for key, value in given.items() if value is not None}
+    _check_options(kind, given, parameters)
     rng = np.random.default_rng(_checked(seed))
     workload = random_workload(kind, rng, count=count, name=name, **parameters)
     if load is not None:
@@ -64,6 +66,22 @@ def generate(
     save(workload, out)
     written = f"{plural(len(workload.workflows), 'workflow')}, {plural(workload.task_count, 'task')}"
     say(f"{written} written to {out}")
+
+
+def _check_options(kind: str, options: Iterable[str], given: Iterable[str]) -> None:
+    """Refuse an option of the other kind; the generators have parameters that no option sets."""
+    from inspect import signature
+
+    from dagsched.errors import ConfigError
+    from dagsched.generate.collection import GENERATORS
+
+    if kind not in GENERATORS:
+        return  # random_workload names the kinds
+    known = [key for key in options if key in signature(GENERATORS[kind]).parameters]
+    for key in given:
+        if key not in known:
+            expected = ", ".join(f"--{key}" for key in known)
+            raise ConfigError(f"{kind} has no option --{key}, expected {expected}")
 
 
 def _checked(seed: int) -> int:

@@ -1,4 +1,4 @@
-"""Reading inputs with a progress bar, for every command."""
+"""Finding and reading inputs, with a progress bar, for every command."""
 
 from __future__ import annotations
 
@@ -34,3 +34,27 @@ def load_all(
                 progress=lambda share, update=update: update(round(100 * share), 100),  # type: ignore[misc]
             )
     return workloads
+
+
+def existing_one(path: Path) -> Path:
+    """The path itself or, where ``workloads/...`` does not exist, the shipped file or folder of that name.
+
+    So the examples of the help also run outside a checkout. Anything else that is missing is left to the reader.
+    """
+    from dagsched.cli.console import say
+    from dagsched.errors import ConfigError
+    from dagsched.shipped import shipped
+
+    if path.is_absolute() or path.parts[:1] != ("workloads",) or ".." in path.parts or path.exists():
+        return path
+    try:
+        found = shipped(path.as_posix())
+    except ConfigError:
+        return path
+    say(f"{path}: not in this folder; reading the shipped {found}")
+    return found
+
+
+def existing(paths: list[Path]) -> list[Path]:
+    """:func:`existing_one` for each path."""
+    return [existing_one(path) for path in paths]

@@ -8,20 +8,31 @@ from typing import Annotated
 
 import typer
 
+from dagsched.cli.loading import existing, existing_one
+
+FLAG = ""
+"""The metavar of an option that takes no value."""
+
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        metavar="PATH...",
+        metavar="PATH",
+        callback=existing,
         help="Files or directories: WfFormat (WfCommons), PSPLIB .sm, STG, Alibaba batch_task.csv, tpch-batch .jsonl, "
-        "dagsched-workload .json; gzip too.",
+        "dagsched-workload .json; gzip too. workloads/... is the shipped one where there is no such path.",
         show_default=False,
     ),
+]
+OnePath = Annotated[
+    Path, typer.Argument(metavar="PATH", callback=existing_one, help="A workload file.", show_default=False)
 ]
 Format = Annotated[
     str | None,
     typer.Option("--format", help="Read the input as this format instead of recognising it.", show_default=False),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="An unusable record of a trace is an error, not a reject.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", metavar=FLAG, help="An unusable record of a trace is an error, not a reject.")
+]
 Processors = Annotated[int, typer.Option("--processors", help="Processors for STG files, which do not say it.")]
 Known = Annotated[
     Path | None,

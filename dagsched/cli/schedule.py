@@ -24,7 +24,7 @@ EXAMPLES = examples(
 
 
 def schedule(
-    path: Annotated[Path, typer.Argument(help="A workload file.", show_default=False)],
+    path: options.OnePath,
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="A spec (see dagsched policies) or path/to/file.py:function.")
     ] = "critical-path",
@@ -33,11 +33,15 @@ def schedule(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Save the schedule: .json, .csv or .trace.json.", show_default=False),
+        typer.Option(
+            "--out", "-o", help="Save the schedule: .json, .csv, .wfformat.json or .trace.json.", show_default=False
+        ),
     ] = None,
     out_format: Annotated[
         str | None,
-        typer.Option("--out-format", help="json, csv or trace, if the suffix does not tell.", show_default=False),
+        typer.Option(
+            "--out-format", help="json, csv, wfformat or trace, if the suffix does not tell.", show_default=False
+        ),
     ] = None,
     gantt: Annotated[
         Path | None, typer.Option("--gantt", help="Draw the schedule: .png or .svg.", show_default=False)
