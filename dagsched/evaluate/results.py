@@ -18,7 +18,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import UTILISATION, csv_cell, result_columns, timing_columns
 from dagsched.evaluate.config import CompareConfig, code_digest
 from dagsched.evaluate.effects import OBJECTIVE_METRIC, Effect, effects, verdict
@@ -121,6 +120,7 @@ def summary(comparison: Comparison, command: str) -> dict[str, Any]:
         "ranking": list(comparison.ranking),
         "policies": {policy: _policy_summary(policy, found) for policy in table.policies},
         "refusals": [asdict(refusal) for refusal in comparison.refusals],
+        "rows": {"results.csv": len(comparison.rows), "timings.csv": len(comparison.timings)},
         "provenance": provenance(comparison, command),
     }
 
@@ -142,8 +142,13 @@ def _policy_summary(policy: str, found: Mapping[str, Sequence[Effect]]) -> dict[
 def provenance(comparison: Comparison, command: str) -> dict[str, Any]:
     """Digests, versions and the command: what one needs to get the same numbers again."""
     config = comparison.config
-    clusters = Counter(cluster_of(workload, config).name for workload in comparison.workloads)
-    described = {cluster_of(workload, config).name: cluster_of(workload, config) for workload in comparison.workloads}
+    clusters: Counter[str] = Counter()
+    described: dict[str, dict[str, Any]] = {}
+    for workload in comparison.workloads:
+        description = cluster_of(workload, config).to_dict()
+        key = json.dumps(description, sort_keys=True)
+        clusters[key] += 1
+        described[key] = description
     return {
         "command": command,
         "dagsched": metadata.version("dagsched"),
@@ -160,8 +165,8 @@ def provenance(comparison: Comparison, command: str) -> dict[str, Any]:
         "options": {key: str(value) for key, value in asdict(config.options).items()},
         "validated": config.validate,
         "clusters": [
-            {"name": name, "workloads": count, "description": described[name].to_dict() | {}}
-            for name, count in clusters.items()
+            {"name": described[key]["name"], "workloads": count, "description": described[key]}
+            for key, count in clusters.items()
         ],
         "workloads": [
             {
@@ -235,21 +240,9 @@ def render_again(folder: Path) -> Path:
     Raises:
         ConfigError: if the folder holds no comparison or the report cannot be written.
     """
-    try:
-        about = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        rows, timings = (_read_csv(folder / name) for name in ("results.csv", "timings.csv"))
-    except OSError as error:
-        raise ConfigError(
-            f"{error.filename}: cannot be read: {error.strerror}; expected a folder that dagsched compare --out wrote"
-        ) from None
-    except ValueError as error:
-        raise ConfigError(f"{folder}/summary.json: not valid JSON: {error}; run the comparison again") from None
-    if not isinstance(about, dict) or "objective" not in about or "provenance" not in about:
-        raise ConfigError(f"{folder}/summary.json: objective or provenance is missing; run the comparison again")
+    from dagsched.evaluate.stored import read_comparison
+
+    rows, timings, about = read_comparison(folder)
     path = folder / "report.html"
     write_atomic(path, render(rows, timings, about, ()))
     return path
-
-
-def _read_csv(path: Path) -> list[Row]:
-    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))

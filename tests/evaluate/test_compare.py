@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ import pytest
 from dagsched import Cluster, ConfigError, NodeGroup, PolicyError, Task, Workflow, Workload, compare_baselines, save
 from dagsched.evaluate import compare as compare_module
 from dagsched.evaluate.columns import KEY_COLUMNS
-from dagsched.evaluate.results import render_again
+from dagsched.evaluate.report.provenance import provenance_pairs
+from dagsched.evaluate.results import provenance, render_again
 from dagsched.evaluate.resume import FOLDER, Key, ResumeLog
 from dagsched.evaluate.runner import PolicyCrashError
 from dagsched.evaluate.scenario import Stream, distinct_names, merge, stream_seed
@@ -316,3 +318,49 @@ def test_known_makespans_feed_only_the_gap(tmp_path: Path) -> None:
     known = Workload("w", (flow,), cluster=Cluster.pooled({"cpu": 1}), known_makespan=2.0)
     (row,) = compare_baselines(known, ["fcfs"]).rows
     assert row["gap_known"] == pytest.approx(1.0)
+
+
+def test_a_damaged_folder_is_refused_with_file_line_and_column(workloads: list[Workload], tmp_path: Path) -> None:
+    compare_baselines(workloads, RULES, cluster=SMALL, out=tmp_path)
+    results, timings = tmp_path / "results.csv", tmp_path / "timings.csv"
+    about = json.loads((tmp_path / "summary.json").read_text())
+    assert about["rows"] == {"results.csv": 9, "timings.csv": 9}
+    lines = results.read_text().splitlines(keepends=True)
+    bad_cell = lines[2].split(",")
+    bad_cell[lines[0].split(",").index("makespan")] = "abc"
+    damages: list[tuple[str, str, str]] = [
+        ("results.csv", "".join(lines[:-2]), r"results\.csv: line 8: ends after 7 rows, summary\.json says 9"),
+        ("results.csv", "".join(lines[:4])[:-40], r"results\.csv: line 4: .* cells, expected .*column"),
+        ("results.csv", "".join(lines)[:-1], r"results\.csv: line 10: the last line is cut off"),
+        (
+            "results.csv",
+            "".join([*lines[:2], ",".join(bad_cell), *lines[3:]]),
+            r"results\.csv: line 3: .*'makespan' is 'abc'",
+        ),
+        ("timings.csv", "x", r"timings\.csv: line 1: column 'workload' is missing"),
+        ("timings.csv", timings.read_text().replace("\n", "x\n", 2), r"timings\.csv: line 2: column 'secondsx'"),
+        ("summary.json", '{"objective":"makespan","provenance":5}', r"summary\.json: provenance is 5"),
+        ("summary.json", '{"objective":["x"],"provenance":{}}', r"summary\.json: objective"),
+        ("summary.json", "{", r"summary\.json: not valid JSON"),
+        ("summary.json", "\udcff", r"summary\.json: not UTF-8"),
+    ]
+    for name, text, says in damages:
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+        with pytest.raises(ConfigError, match=says):
+            render_again(tmp_path)
+        (tmp_path / name).write_bytes(whole)
+    assert render_again(tmp_path).exists()
+
+
+def test_different_clusters_of_one_name_are_all_described() -> None:
+    inputs = [
+        replace(layered(f"w{size}", size), cluster=Cluster.pooled({"cpu": 20.0 + size, "memory": 64e9}, name="pool"))
+        for size in (1, 2, 2, 3, 4, 5, 6)
+    ]
+    comparison = compare_baselines(inputs, ("fcfs",))
+    about = provenance(comparison, "")
+    assert [entry["workloads"] for entry in about["clusters"]] == [1, 2, 1, 1, 1, 1]
+    text = dict(provenance_pairs(about))["clusters"]
+    assert text.startswith("pool: 6 different clusters of 1 node; the first 4:\npool, workloads 1, 1 × ")
+    assert text.endswith("and 2 more, in summary.json")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+_MOST_CLUSTERS = 4
 
 
 def provenance_pairs(about: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -14,6 +16,8 @@ def provenance_pairs(about: Mapping[str, object]) -> tuple[tuple[str, str], ...]
         label = str(key).replace("_", " ")
         if isinstance(value, Mapping):
             pairs.append((label, ", ".join(f"{k} {v}" for k, v in value.items())))
+        elif key == "clusters" and isinstance(value, list | tuple):
+            pairs.append((label, "\n".join(_cluster_lines(value))))
         elif isinstance(value, list | tuple):
             pairs.append((label, "\n".join(_line(entry) for entry in value)))
         else:
@@ -35,6 +39,36 @@ def _line(entry: object) -> str:
     return ", ".join(parts)
 
 
+def _cluster_lines(clusters: Sequence[object]) -> list[str]:
+    """One line a cluster; many different ones of one name are counted, and a few of them described."""
+    named: dict[str, list[object]] = {}
+    for entry in clusters:
+        named.setdefault(str(entry.get("name", "")) if isinstance(entry, Mapping) else str(entry), []).append(entry)
+    lines = []
+    for name, entries in named.items():
+        if len(entries) <= _MOST_CLUSTERS:
+            lines += [_line(entry) for entry in entries]
+            continue
+        sizes = sorted({_node_count(entry) for entry in entries})
+        size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+        nodes = "node" if sizes == [1] else "nodes"
+        lines.append(f"{name}: {len(entries):,} different clusters of {size} {nodes}; the first {_MOST_CLUSTERS}:")
+        lines += [_line(entry) for entry in entries[:_MOST_CLUSTERS]]
+        lines.append(f"and {len(entries) - _MOST_CLUSTERS:,} more, in summary.json")
+    return lines
+
+
+def _node_count(entry: object) -> int:
+    description = entry.get("description") if isinstance(entry, Mapping) else None
+    groups = description.get("groups") if isinstance(description, Mapping) else None
+    counts = [group.get("nodes") for group in groups or () if isinstance(group, Mapping)] if _listed(groups) else []
+    return sum(count for count in counts if isinstance(count, int))
+
+
+def _listed(value: object) -> bool:
+    return isinstance(value, list | tuple)
+
+
 def _cluster_line(description: Mapping[str, object]) -> str:
     groups = description.get("groups")
     if not isinstance(groups, list | tuple):
@@ -43,7 +77,11 @@ def _cluster_line(description: Mapping[str, object]) -> str:
     for group in groups:
         if isinstance(group, Mapping):
             capacity = group.get("capacity")
-            size = ", ".join(f"{r} {a:g}" for r, a in capacity.items()) if isinstance(capacity, Mapping) else ""
+            size = (
+                ", ".join(f"{r} {a:g}" if isinstance(a, int | float) else f"{r} {a}" for r, a in capacity.items())
+                if isinstance(capacity, Mapping)
+                else ""
+            )
             texts.append(f"{group.get('nodes')} × {group.get('name')} ({size}; speed {group.get('speed')})")
     return "; ".join(texts)
 
@@ -57,5 +95,7 @@ def reject_rows(about: Mapping[str, object]) -> tuple[tuple[str, str, int, str],
         for reject in rejects if isinstance(rejects, list | tuple) else ():
             if isinstance(reject, Mapping):
                 reason, example = str(reject.get("reason", "")), str(reject.get("example", ""))
-                found.append((str(entry.get("name", "")), reason, int(reject.get("count", 0)), example))
+                count = reject.get("count", 0)
+                number = count if isinstance(count, int) else 0
+                found.append((str(entry.get("name", "")), reason, number, example))
     return tuple(found)
