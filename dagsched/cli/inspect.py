@@ -24,6 +24,7 @@ EXAMPLES = examples(
     "dagsched inspect batch_task.csv --strict",
 )
 _SHOWN_WIDTHS = 24
+_GAP, _LEAST_NAME = 2, 12
 
 
 def inspect(
@@ -58,7 +59,7 @@ def inspect(
     print_rejects(console, [reject for workload in workloads for reject in workload.rejects])
     _print_skipped(console, paths, format)
     if draw is not None:
-        _draw(workloads, workflow, draw)
+        _draw(workloads, workflow, given, draw)
         say(f"drawing written to {draw}")
 
 
@@ -66,6 +67,7 @@ def _describe(console: Console, workload: Workload, cluster: Cluster) -> None:
     """One workload in detail."""
     import numpy as np
     from rich.table import Table
+    from rich.text import Text
 
     from dagsched.evaluate.columns import digits
     from dagsched.graph import critical_path, lower_bound
@@ -102,8 +104,9 @@ def _describe(console: Console, workload: Workload, cluster: Cluster) -> None:
     if workload.known_makespan is not None:
         row("best known", f"{digits(workload.known_makespan)} s")
     row("cluster", describe_cluster(cluster))
-    row("digest", workload.digest)
     console.print(table)
+    width = max(len(str(cell)) for cell in table.columns[0].cells)
+    console.print(Text.assemble(("digest".ljust(width), "bold"), "  ", workload.digest), soft_wrap=True)
 
 
 def level_widths(replay: Replay) -> list[int]:
@@ -125,33 +128,47 @@ def describe_cluster(cluster: Cluster) -> str:
     return f"{cluster.name}: {size} ({', '.join(cluster.resources)})"
 
 
+def shortened(name: str, room: int) -> str:
+    """A name in at most so many characters, the middle replaced by an ellipsis; its ends tell names apart."""
+    if len(name) <= room:
+        return name
+    tail = (room - 1) // 2
+    return f"{name[: room - 1 - tail]}…{name[len(name) - tail :]}"
+
+
 def _list(console: Console, workloads: list[Workload], cluster: Cluster | None) -> None:
     """Many workloads, one line each."""
     from rich.table import Table
+    from rich.text import Text
 
     from dagsched.evaluate.columns import digits
     from dagsched.graph import critical_path
     from dagsched.replay import Replay, cluster_for
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("workload", overflow="fold")
-    for title in ("workflows", "tasks", "edges", "levels", "widest", "critical path"):
-        table.add_column(title, justify="right")
-    table.add_column("cluster")
+    titles = ("workload", "workflows", "tasks", "edges", "levels", "widest", "critical path", "cluster")
+    rows = []
     for workload in workloads:
         used = cluster or cluster_for(workload)
         replay = Replay.build(workload, used)
-        widths = level_widths(replay)
-        table.add_row(
+        levels = level_widths(replay)
+        row = (
             workload.name,
             f"{len(workload.workflows):,}",
             f"{len(replay):,}",
             f"{len(replay.parent_idx):,}",
-            f"{len(widths):,}",
-            f"{max(widths):,}",
+            f"{len(levels):,}",
+            f"{max(levels):,}",
             f"{digits(float(critical_path(replay).max()))} s",
             used.name,
         )
+        rows.append(row)
+    widths = [max(len(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
+    room = max(console.width - sum(width + _GAP for width in widths[1:]), _LEAST_NAME)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, justify="left" if title in ("workload", "cluster") else "right", no_wrap=True)
+    for name, *cells in rows:
+        table.add_row(*(Text(cell) for cell in (shortened(name, room), *cells)))
     console.print(table)
     tasks = sum(workload.task_count for workload in workloads)
     console.print(f"{plural(len(workloads), 'workload')}, {plural(tasks, 'task')}")
@@ -181,19 +198,23 @@ def _print_skipped(console: Console, paths: list[Path], format: str | None) -> N
         console.print(f"not read: {len(skipped) - 10:,} more files", style="dim")
 
 
-def _draw(workloads: list[Workload], name: str | None, path: Path) -> None:
+def _draw(workloads: list[Workload], name: str | None, cluster: Cluster | None, path: Path) -> None:
     from dagsched.errors import ConfigError
     from dagsched.evaluate.dag_plot import save_dag
+    from dagsched.replay import Replay, cluster_for
 
-    workflows = [workflow for workload in workloads for workflow in workload.workflows]
-    if name is not None:
-        chosen = [workflow for workflow in workflows if workflow.name == name]
-        if not chosen:
-            raise ConfigError(f"there is no workflow {name!r}; the first is {workflows[0].name!r}")
-        save_dag(chosen[0], path)
-    elif len(workflows) == 1:
-        save_dag(workflows[0], path)
-    else:
-        raise ConfigError(
-            f"there are {len(workflows)} workflows; choose one to draw with --workflow, such as {workflows[0].name!r}"
-        )
+    found = [
+        (workload, workflow)
+        for workload in workloads
+        for workflow in workload.workflows
+        if name is None or workflow.name == name
+    ]
+    first = workloads[0].workflows[0].name
+    if not found:
+        raise ConfigError(f"there is no workflow {name!r}; the first is {first!r}")
+    if name is None and len(found) > 1:
+        raise ConfigError(f"there are {len(found)} workflows; choose one to draw with --workflow, such as {first!r}")
+    workload, chosen = found[0]
+    replay = Replay.build(workload, cluster or cluster_for(workload))
+    names = [workflow.name for workflow in replay.workflows]  # a replay has its own order
+    save_dag(replay, path, index=names.index(chosen.name))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dagsched.evaluate.columns import digits
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray, IntArray, Workflow, child_rows
 
@@ -41,14 +42,17 @@ class DagLayout:
     critical_edge: NDArray[np.bool_]
 
 
-def dag_layout(workflow: Workflow) -> DagLayout:
-    """Layers by depth, ordered by a few barycentre sweeps to reduce crossings; deterministic."""
+def dag_layout(workflow: Workflow, duration: FloatArray | None = None) -> DagLayout:
+    """Layers by depth, ordered by a few barycentre sweeps to reduce crossings; deterministic.
+
+    ``duration`` ``[T]`` decides the critical path, by default the durations at speed 1.
+    """
     count = len(workflow)
     parent = workflow.parent_idx
     child = np.repeat(np.arange(count), np.diff(workflow.parent_ptr))
     x = _depth(workflow)
     y = _order(x, parent, child)
-    path = _critical_path(workflow)
+    path = _critical_path(workflow, workflow.duration if duration is None else duration)
     critical = np.zeros(count, np.bool_)
     critical[path] = True
     following = np.full(count, -1, np.int64)
@@ -56,27 +60,35 @@ def dag_layout(workflow: Workflow) -> DagLayout:
     return DagLayout(x, y, parent, child, critical, following[parent] == child)
 
 
-def save_dag(source: Workflow | Replay, path: str | Path) -> None:
-    """Draw a workflow (of a replay: its first) to a PNG or SVG file, by suffix.
+def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> None:
+    """Draw a workflow, or workflow ``index`` of a replay, to a PNG or SVG file, by suffix.
 
     Tasks are dots as large as their work, in layers from left to right; the path of longest duration is
-    orange. Labels are drawn while there is room for them. The file appears only when complete.
+    orange: durations are those of a replay's fastest nodes, or of speed 1 for a workflow alone. Labels are drawn
+    while there is room for them. The file appears only when complete.
 
     Raises:
         ConfigError: for another suffix or a path that cannot be written.
     """
     from dagsched.evaluate.figures import save_figure, style
 
+    if isinstance(source, Replay):
+        workflow, own = source.workflows[index], slice(*source.workflow_ptr[index : index + 2].tolist())
+        duration = np.empty(len(workflow))
+        duration[source.local_index[own]] = source.duration[own].min(axis=1)
+        where = f"on the fastest nodes of cluster {source.cluster.name}"
+    else:
+        workflow, duration, where = source, source.duration, "at speed 1"
     with style():
-        save_figure(_draw(source.workflows[0] if isinstance(source, Replay) else source), path)
+        save_figure(_draw(workflow, duration, where), path)
 
 
-def _draw(workflow: Workflow) -> Figure:
+def _draw(workflow: Workflow, duration: FloatArray, where: str) -> Figure:
     from matplotlib.collections import LineCollection
 
     from dagsched.evaluate.figures import figure
 
-    layout = dag_layout(workflow)
+    layout = dag_layout(workflow, duration)
     layers, widest = int(layout.x.max()) + 1, int(np.bincount(layout.x).max())
     fig, axes = figure(
         min(max(6.0, 1.3 * layers + 1.5), 22.0),
@@ -100,8 +112,8 @@ def _draw(workflow: Workflow) -> Figure:
     axes.set_ylim(-span - 0.8, span + 0.8)
     axes.axis("off")
     title = f"{workflow.name}: {len(workflow):,} tasks, {workflow.edge_count:,} edges, {layers} layers"
-    longest = float(workflow.duration[layout.critical].sum())
-    notes = [f"critical path {longest:,.6g} s at speed 1, {int(layout.critical.sum())} tasks (orange)"]
+    longest = digits(float(duration[layout.critical].sum()))
+    notes = [f"critical path {longest} s {where}, {int(layout.critical.sum())} tasks (orange)"]
     if len(shown) < len(plain):
         notes.append(f"{len(shown):,} of {len(plain):,} other edges drawn")
     axes.set_title(f"{title}\n{'; '.join(notes)}", loc="left", fontsize=10)
@@ -167,11 +179,11 @@ def _centred(x: IntArray, key: FloatArray) -> FloatArray:
     return -y
 
 
-def _critical_path(workflow: Workflow) -> IntArray:
+def _critical_path(workflow: Workflow, duration: FloatArray) -> IntArray:
     """Tasks of one path of longest duration, from entry to exit; ties to the lower index."""
     count = len(workflow)
     pointers, children, _ = child_rows(workflow.parent_ptr, workflow.parent_idx)
-    length = workflow.duration.copy()
+    length = duration.copy()
     for task in workflow.topological_order[::-1].tolist():
         below = children[pointers[task] : pointers[task + 1]]
         if len(below):

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_BLOCKS = 3000
 """Blocks drawn at most; the largest (share x time) are kept."""
 
+LEAST_WIDTH = 0.0015
+"""Share of the time axis that a block takes at least, so that short tasks of a long schedule can be seen."""
+
 _THINNEST = 0.02
 
 PALETTE = (
@@ -142,20 +145,24 @@ def _draw(schedule: Schedule) -> Figure:
     chart = gantt_chart(schedule)
     bands = len(chart.nodes)
     fig, axes = figure(11.0, min(max(3.4, 1.6 + 0.42 * bands), 14.0))
+    least = LEAST_WIDTH * schedule.makespan
+    narrow = chart.finish - chart.start < least
+    end = np.where(narrow, chart.start + least, chart.finish)
     floor = bands - 1 - chart.node + 0.06
     bottom, top = floor + 0.88 * chart.low, floor + 0.88 * chart.high
     corners = np.stack(
         [
             np.column_stack([chart.start, bottom]),
-            np.column_stack([chart.finish, bottom]),
-            np.column_stack([chart.finish, top]),
+            np.column_stack([end, bottom]),
+            np.column_stack([end, top]),
             np.column_stack([chart.start, top]),
         ],
         axis=1,
     )
     fills = [colour_of(int(c)) for c in chart.colour]
-    thin = 0.4 if len(fills) < 800 else 0.1
-    axes.add_collection(PolyCollection(list(corners), facecolors=fills, edgecolors="white", linewidths=thin))
+    edges = [fill if short else "white" for fill, short in zip(fills, narrow.tolist(), strict=True)]
+    thin = np.where(narrow, 0.6, 0.4 if len(fills) < 800 else 0.1)
+    axes.add_collection(PolyCollection(list(corners), facecolors=fills, edgecolors=edges, linewidths=thin))
     first = schedule.replay.first_arrival
     axes.set_xlim(first, first + max(schedule.makespan, 1e-9))
     axes.set_ylim(0, max(bands, 1))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError
 from dagsched.evaluate.dag_plot import dag_layout, save_dag
 from dagsched.evaluate.gantt import colour_of, gantt_chart, save_gantt
+from dagsched.evaluate.report import build_report, render_report
+from dagsched.graph import critical_path
+from dagsched.replay import Replay
+from dagsched.schedule import Schedule
 from dagsched.workflow import Task, Workflow
+from dagsched.workload import Workload
 from tests.handmade import list_schedule, one_workflow, random_replay, schedule_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -77,8 +84,6 @@ def test_gantt_files_have_the_same_bytes_every_time(suffix: str, tmp_path: Path)
 def test_names_with_dollars_and_nothing_to_draw(tmp_path: Path) -> None:
     replay = one_workflow([Task("$m$_{^", 0, {})], Cluster.pooled({"cpu": 1}))
     empty = np.zeros(0)
-    from dagsched.schedule import Schedule
-
     whole = np.zeros(0, np.int64)
     schedule = Schedule(replay, r"$\bad", whole, whole, whole, empty, empty, empty, np.zeros(1), empty, whole)
     save_gantt(schedule, tmp_path / "g.png")
@@ -132,3 +137,44 @@ def test_dag_svg_has_the_same_bytes_every_time(tmp_path: Path) -> None:
     for name in ("a", "b"):
         save_dag(diamond(), tmp_path / f"{name}.svg")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def sparse() -> Schedule:
+    """Two tasks of 5 s in a schedule of 600,000 s."""
+    cluster = Cluster.pooled({"cpu": 100})
+    replay = one_workflow([Task("a", 5), Task("b", 599_990, parents=("a",)), Task("c", 5, parents=("b",))], cluster)
+    return schedule_of(replay, [(0, 0, 1, 0, 5), (1, 0, 1, 5, 599_995), (2, 0, 1, 599_995, 600_000)], [0, 5, 599_995])
+
+
+def test_short_blocks_of_a_long_schedule_can_be_seen(tmp_path: Path) -> None:
+    row = {"workload": "w", "replay": 0, "policy": "p", "task_count": 3, "workflow_count": 1, "makespan": 1.0}
+    page = render_report(build_report([row], [sparse()]))
+    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', page)]
+    assert len(widths) == 3
+    assert min(widths) >= 1.3
+    assert len(re.findall(r'<g fill="(#\w+)" stroke="\1">', page)) == 2
+    save_gantt(sparse(), tmp_path / "g.svg")
+    assert (tmp_path / "g.svg").stat().st_size > 0
+
+
+def test_the_drawn_critical_path_is_that_of_the_replay() -> None:
+    # At speed 1 the way over b is longer, on the nodes of the cluster the way over c.
+    layout = dag_layout(diamond(), np.array([1.0, 1.0, 2.0, 1.0]))
+    assert layout.critical.tolist() == [True, False, True, True]
+
+
+def test_a_drawing_says_what_its_critical_path_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles = []
+
+    def keep(fig: Figure, path: Path) -> None:
+        titles.append(fig.axes[0].get_title(loc="left"))
+
+    monkeypatch.setattr("dagsched.evaluate.figures.save_figure", keep)
+    fast = Cluster((NodeGroup("slow", 1, {"cpu": 4}), NodeGroup("fast", 1, {"cpu": 4}, 2.0)), name="mixed")
+    replay = Replay.build(Workload("w", (Workflow.from_tasks("other", [Task("a", 1)]), diamond())), fast)
+    save_dag(replay, tmp_path / "d.svg", index=[w.name for w in replay.workflows].index("diamond"))
+    save_dag(diamond(), tmp_path / "d.svg")
+    assert "diamond: 4 tasks" in titles[0]
+    assert "critical path 3.5 s on the fastest nodes of cluster mixed, 3 tasks" in titles[0]
+    assert critical_path(replay).max() == 3.5
+    assert "critical path 7 s at speed 1, 3 tasks" in titles[1]

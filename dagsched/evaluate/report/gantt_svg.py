@@ -7,13 +7,14 @@ import math
 import numpy as np
 
 from dagsched.evaluate.columns import digits
-from dagsched.evaluate.gantt import colour_of
+from dagsched.evaluate.gantt import LEAST_WIDTH, colour_of
 from dagsched.evaluate.report.charts import round_marks
 from dagsched.evaluate.report.data import Gantt
 from dagsched.evaluate.report.tables import text
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 1000.0, 96.0, 12.0, 6.0, 26.0
 _TITLED = 1500
+_LEAST_HEIGHT = 0.6
 _LEGEND = 14
 
 
@@ -63,13 +64,17 @@ def _blocks(gantt: Gantt, band: float, scale: float) -> str:
     chart = gantt.chart
     room = band - (2.0 if len(chart.nodes) > 1 else 0.0)
     left = _LEFT + (chart.start - gantt.begin) * scale
-    wide = np.maximum((chart.finish - chart.start) * scale, 0.4)
+    least = LEAST_WIDTH * (_WIDTH - _LEFT - _RIGHT)
+    wide = (chart.finish - chart.start) * scale
+    narrow = wide < least
+    wide = np.maximum(wide, least)
     top = _TOP + (chart.node + 1) * band - (1.0 if len(chart.nodes) > 1 else 0.0) - chart.high * room
-    high = (chart.high - chart.low) * room
+    high = np.maximum((chart.high - chart.low) * room, _LEAST_HEIGHT)
     titled = len(chart.allocation) <= _TITLED
     groups = []
-    for colour in np.unique(chart.colour).tolist():
-        rows = np.flatnonzero(chart.colour == colour).tolist()
+    kinds = np.unique(np.column_stack([chart.colour, narrow]), axis=0).tolist()
+    for colour, short in kinds:
+        rows = np.flatnonzero((chart.colour == colour) & (narrow == short)).tolist()
         if titled:
             shapes = "".join(
                 f'<rect x="{left[k]:.1f}" y="{top[k]:.1f}" width="{wide[k]:.1f}" height="{high[k]:.1f}">'
@@ -79,7 +84,8 @@ def _blocks(gantt: Gantt, band: float, scale: float) -> str:
         else:
             outline = "".join(f"M{left[k]:.1f} {top[k]:.1f}h{wide[k]:.1f}v{high[k]:.1f}h-{wide[k]:.1f}z" for k in rows)
             shapes = f'<path d="{outline}"/>'
-        groups.append(f'<g fill="{colour_of(colour)}">{shapes}</g>')
+        edge = f' stroke="{colour_of(colour)}"' if short else ""
+        groups.append(f'<g fill="{colour_of(colour)}"{edge}>{shapes}</g>')
     fine = " fine" if len(high) and float(np.median(high)) < 4 else ""
     return f'<g class="blocks{fine}">{"".join(groups)}</g>'
 

@@ -135,8 +135,8 @@ def _gantts(data: ReportData) -> str:
     if not data.gantts:
         return ""
     lead = (
-        "One band per node; a block is as high as the largest share of the node it holds. The dashed line is the end "
-        "of the last task. Both charts have the same time axis."
+        "One band per node; a block is as high as the largest share of the node it holds, and wide enough to be seen. "
+        "The dashed line is the end of the last task. Both charts have the same time axis."
     )
     if len(data.gantts) > 1:
         lead = f"The best and the worst policy by {metric_label(data.bars.metric)} over all replays. {lead}"

@@ -39,7 +39,9 @@ td:last-child,th:last-child{padding-right:2px}
 tbody th{color:var(--ink);font-size:.9rem;font-weight:500}
 table th:first-child{position:sticky;left:0;background:var(--card);z-index:1}
 .name{white-space:normal;overflow-wrap:anywhere;min-width:7.5rem;max-width:19rem}
-.wide .name{min-width:15rem}
+.wide .name{min-width:11rem}
+.wide th,.wide td{padding:5px 6px;font-size:.82rem}
+.wide thead th{font-size:.76rem;white-space:normal;overflow-wrap:break-word;vertical-align:bottom}
 .text{white-space:normal;text-align:left;overflow-wrap:anywhere;min-width:9rem}
 tr.best td,tr.best th{color:var(--best);font-weight:650}
 td.best{color:var(--best);font-weight:650}
@@ -94,8 +96,10 @@ footer{color:var(--muted);font-size:.84rem;padding-top:34px;padding-bottom:44px}
 @media (max-width:640px){body{font-size:15px}main,header,footer{padding-left:14px;padding-right:14px}header{padding-top:
 26px}.card{padding:14px}h2{margin-top:34px}.bar{grid-template-columns:minmax(0,1fr) auto;gap:3px 10px;padding:7px 0}
 .bar .track{grid-column:1/-1;grid-row:2}dl{grid-template-columns:1fr;gap:1px}dd{margin-bottom:9px}
-th,td{padding:6px 8px}.name{min-width:8rem;max-width:11rem}
-.wide .name{min-width:8rem}.head .ci{display:block}.head h3 .ci,.head thead .ci{display:inline}
+th,td{padding:5px 6px}.name{min-width:8rem;max-width:11rem}
+.wide .name{min-width:8rem}.head table,.head tbody th{font-size:.82rem}.head .name{min-width:5rem;max-width:9rem}
+.head thead th{font-size:.74rem}.head .ci{font-size:.76rem}
+.head th,.head td{padding:5px 4px}.head .ci{display:block}.head h3 .ci,.head thead .ci{display:inline}
 .head thead th:last-child{white-space:normal}}
 @media print{body{background:#fff}.card{box-shadow:none;break-inside:avoid}}
 """
