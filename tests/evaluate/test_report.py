@@ -219,7 +219,8 @@ def test_in_a_browser_nothing_is_fetched_nothing_fails_and_a_phone_needs_no_side
     page = render_report(largest_report(drawn))
     probe = (
         "<script>addEventListener('load',()=>{const d=document.documentElement;document.title='PROBE '+JSON.stringify({"
-        "width:d.scrollWidth,view:d.clientWidth,fetched:performance.getEntriesByType('resource').length})})</script>"
+        "width:d.scrollWidth,view:d.clientWidth,clipped:[...d.querySelectorAll('.head .scroll')].filter("
+        "e=>e.scrollWidth>e.clientWidth).length,fetched:performance.getEntriesByType('resource').length})})</script>"
     )
     open_policy = re.sub(r"<meta http-equiv=.Content-Security-Policy.*?>", "", page)
     (tmp_path / "inner.html").write_text(open_policy.replace("</body>", probe + "</body>"), encoding="utf-8")
@@ -249,11 +250,12 @@ def test_in_a_browser_nothing_is_fetched_nothing_fails_and_a_phone_needs_no_side
     done = subprocess.run(
         [chromium, *flags, (tmp_path / "outer.html").as_uri()], capture_output=True, text=True, timeout=120, check=True
     )
-    found = re.search(r'PROBE \{"width":(\d+),"view":(\d+),"fetched":(\d+)\}', done.stdout)
+    found = re.search(r'PROBE \{"width":(\d+),"view":(\d+),"clipped":(\d+),"fetched":(\d+)\}', done.stdout)
     assert found, done.stdout[:500]
-    width, view, fetched = (int(number) for number in found.groups())
+    width, view, clipped, fetched = (int(number) for number in found.groups())
     assert view == 390
     assert width <= view
+    assert clipped == 0
     assert fetched == 0
     plain = subprocess.run(
         [chromium, *flags, (tmp_path / "report.html").as_uri()], capture_output=True, text=True, timeout=120, check=True

@@ -100,6 +100,6 @@ th,td{padding:5px 6px}.name{min-width:8rem;max-width:11rem}
 .wide .name{min-width:8rem}.head table,.head tbody th{font-size:.82rem}.head .name{min-width:5rem;max-width:9rem}
 .head thead th{font-size:.74rem}.head .ci{font-size:.76rem}
 .head th,.head td{padding:5px 4px}.head .ci{display:block}.head h3 .ci,.head thead .ci{display:inline}
-.head thead th:last-child{white-space:normal}}
+.head thead th:last-child{white-space:normal;overflow-wrap:anywhere;min-width:7rem}}
 @media print{body{background:#fff}.card{box-shadow:none;break-inside:avoid}}
 """
