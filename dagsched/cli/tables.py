@@ -40,10 +40,10 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
 
 
 def head_metrics(table: ResultTable) -> tuple[str, ...]:
-    """Completion time, SLO violation rate, utilisation (of cpu, else of the first resources), mean wait."""
+    """Completion time, gap to the best known, SLO violation rate, utilisation (of cpu, else the first), mean wait."""
     used = table.utilisation
     shown = ("utilisation_cpu",) if "utilisation_cpu" in used else used[:_MAX_RESOURCES]
-    return tuple(m for m in ("makespan", "slo_violation_rate", *shown, "mean_wait") if table.has(m))
+    return tuple(m for m in ("makespan", "gap_known", "slo_violation_rate", *shown, "mean_wait") if table.has(m))
 
 
 def _head(table: ResultTable, metric: str) -> Table | None:
