@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,10 @@ from dagsched.shipped import shipped
 
 MAX_GROUPS = 1024
 """Bandwidth and latency are dense matrices over the groups."""
+
+
+MOST_BYTES = 1 << 20
+MOST_CAPACITY = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +78,10 @@ class Cluster:
     def _matrix(self, what: str) -> NDArray[np.float64]:
         count = len(self.groups)
         try:
+            if isinstance(getattr(self, what), bool):
+                raise TypeError
             matrix = np.array(getattr(self, what), np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidClusterError(f"cluster {self.name!r}: {what} must be a number or a square matrix") from None
         if matrix.ndim == 0:
             matrix = np.full((count, count), float(matrix))
@@ -94,6 +101,8 @@ class Cluster:
             raise InvalidClusterError(
                 f"cluster {self.name!r}: has {len(self.groups)} groups, at most {MAX_GROUPS} work"
             )
+        if len(set(self.resources)) != len(self.resources):
+            raise InvalidClusterError(f"cluster {self.name!r}: resources {list(self.resources)} repeat a name")
         names = [group.name for group in self.groups]
         for group in self.groups:
             where = f"cluster {self.name!r}, group {group.name!r}"
@@ -108,7 +117,7 @@ class Cluster:
             for resource, amount in group.capacity.items():
                 if resource not in self.resources:
                     raise InvalidClusterError(f"{where}: capacity of {resource!r}, but resources are {self.resources}")
-                if amount != 0 and not _positive(amount):
+                if amount != 0 and not (_positive(amount) and amount <= MOST_CAPACITY):
                     raise InvalidClusterError(f"{where}: capacity of {resource} is {amount!r}, expected a number >= 0")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -157,6 +166,10 @@ class Cluster:
 
         path = Path(path)
         try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise ConfigError(f"{path}: is not a regular file; give a cluster file")
+            if path.stat().st_size > MOST_BYTES:
+                raise ConfigError(f"{path}: is larger than {MOST_BYTES} bytes, which is no cluster file")
             data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the cluster file: {error.strerror or error}") from None
@@ -166,6 +179,8 @@ class Cluster:
             return cls.from_dict(data, name=path.stem)
         except InvalidClusterError as error:
             raise InvalidClusterError(f"{path}: {error}") from None
+        except (ValueError, OverflowError):
+            raise InvalidClusterError(f"{path}: holds a number too large to count with") from None
 
     @classmethod
     def from_dict(cls, data: Any, *, name: str = "cluster") -> Cluster:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError, InvalidReplayError
-from dagsched.workflow import FloatArray, IntArray, Workflow, child_rows, natural_key
+from dagsched.workflow import MAX_INSTANCES, FloatArray, IntArray, Workflow, child_rows, natural_key
 from dagsched.workload import Workload
 
 Placement = Literal["earliest-finish", "best-fit", "least-loaded", "round-robin", "random"]
@@ -22,6 +22,13 @@ PLACEMENTS: tuple[Placement, ...] = ("earliest-finish", "best-fit", "least-loade
 
 FIT_TOLERANCE = 1e-9
 """A demand fits if it exceeds the free amount by at most this share of the node's capacity (float rounding)."""
+
+
+MOST_SECONDS = 1e12
+"""Times beyond 30,000 years are refused: the clock (float64) could no longer tell short tasks apart."""
+
+LEAST_INTERVAL = 1e-6
+MOST_SIGMA = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +48,23 @@ class SimulationOptions:
     instances_per_decision: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("decision_interval", "max_wait"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise ConfigError(f"{name} is {value!r}, expected seconds")
+            object.__setattr__(self, name, float(value))
         if self.placement not in PLACEMENTS:
             raise ConfigError(f"placement is {self.placement!r}, expected one of {', '.join(PLACEMENTS)}")
-        if not (0 <= self.decision_interval < math.inf):
-            raise ConfigError(f"decision_interval is {self.decision_interval!r}, expected seconds >= 0")
+        if self.decision_interval != 0 and not (LEAST_INTERVAL <= self.decision_interval <= MOST_SECONDS):
+            raise ConfigError(
+                f"decision_interval is {self.decision_interval!r}, expected 0 or seconds from {LEAST_INTERVAL:g} to "
+                f"{MOST_SECONDS:g}"
+            )
         if not self.max_wait >= 0:
             raise ConfigError(f"max_wait is {self.max_wait!r}, expected seconds >= 0")
-        if isinstance(self.instances_per_decision, bool) or self.instances_per_decision < 0:
-            raise ConfigError(f"instances_per_decision is {self.instances_per_decision!r}, expected a number >= 0")
+        cap = self.instances_per_decision
+        if isinstance(cap, bool) or not isinstance(cap, int | np.integer) or not 0 <= cap <= MAX_INSTANCES:
+            raise ConfigError(f"instances_per_decision is {cap!r}, expected a whole number from 0 to {MAX_INSTANCES}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +155,8 @@ class Replay:
         """
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ConfigError(f"seed is {seed!r}, expected a whole number >= 0")
-        if not (0 <= sigma < math.inf):
-            raise ConfigError(f"noise sigma is {sigma!r}, expected a number >= 0")
+        if isinstance(sigma, bool) or not isinstance(sigma, int | float | np.number) or not 0 <= sigma <= MOST_SIGMA:
+            raise ConfigError(f"noise sigma is {sigma!r}, expected a number from 0 to {MOST_SIGMA:g}")
         if cluster is None:
             cluster = cluster_for(workload)
         flat = _flatten(workload, cluster)
@@ -165,6 +181,7 @@ class Replay:
             value = getattr(replay, name)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+        _check_times(replay)
         _check_fit(replay)
         return replay
 
@@ -254,7 +271,7 @@ def _flatten(workload: Workload, cluster: Cluster) -> dict[str, Any]:
     seconds = [_seconds(w, cluster) for w in workflows]
     milestone = np.concatenate([w.milestone[o] for w, o in zip(workflows, orders, strict=True)])
     capacity = cluster.capacity
-    fits = (demand[:, None, :] <= capacity[None, :, :] * (1 + FIT_TOLERANCE)).all(axis=2)
+    fits = (capacity[None, :, :] - demand[:, None, :] >= -capacity[None, :, :] * FIT_TOLERANCE).all(axis=2)
     return {
         "workflows": workflows,
         "local_index": np.concatenate(orders),
@@ -334,6 +351,40 @@ def _noise_factors(workflows: Sequence[Workflow], local_index: IntArray, seed: i
     uniform = (np.frombuffer(bytes(words), "<u8") >> np.uint64(11)).astype(np.float64)
     z = ndtri((uniform + 0.5) * 2.0**-53)
     return np.asarray(np.exp(sigma * z - sigma**2 / 2))
+
+
+def _check_times(replay: Replay) -> None:
+    """Every time must be one that the clock can count with."""
+    for what, seconds in (("estimate", replay.estimate), ("duration", replay.duration)):
+        bad = ~(seconds <= MOST_SECONDS)
+        if bad.any():
+            task, group = (int(k) for k in np.argwhere(bad)[0])
+            workflow, task_id = replay.task_name(task)
+            raise InvalidReplayError(
+                f"workflow {workflow!r}, task {task_id!r}: {what} on group {replay.cluster.groups[group].name!r} is "
+                f"{seconds[task, group]:g} s, expected at most {MOST_SECONDS:g} s; check the units and the speed"
+            )
+    deadline = np.where(np.isinf(replay.deadline), 0.0, replay.deadline)
+    for what, moments in (("arrival", replay.arrival), ("deadline", deadline), ("weight", replay.weight)):
+        bad = ~(np.abs(moments) <= MOST_SECONDS)
+        if bad.any():
+            late = int(np.argmax(bad))
+            raise InvalidReplayError(
+                f"workflow {replay.workflows[late].name!r}: {what} is {moments[late]:g}, expected at most "
+                f"{MOST_SECONDS:g}; check the units"
+            )
+    between = ~np.eye(len(replay.cluster.groups), dtype=bool)
+    if not len(replay.parent_idx) or not between.any():
+        return
+    slowest = float(replay.cluster.bandwidth[between].min())
+    longest = float(replay.cluster.latency[between].max()) + float(replay.parent_bytes.max()) / slowest
+    if not longest <= MOST_SECONDS:
+        edge = int(np.argmax(replay.parent_bytes))
+        workflow, task_id = replay.task_name(int(replay.parent_idx[edge]))
+        raise InvalidReplayError(
+            f"workflow {workflow!r}, task {task_id!r}: sending its {replay.parent_bytes[edge]:g} bytes would take "
+            f"{longest:g} s, expected at most {MOST_SECONDS:g} s; check bytes, bandwidth and latency"
+        )
 
 
 def _check_fit(replay: Replay) -> None:

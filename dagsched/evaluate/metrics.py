@@ -18,7 +18,7 @@ Metrics = dict[str, float | None]
 """Metric values by name; ``None`` where a denominator is zero or nothing has a deadline (an empty cell)."""
 
 LATE_TOLERANCE = 1e-9
-"""A workflow is late if it finishes after its deadline by more than this share of the deadline."""
+"""A workflow is late if it finishes after its deadline by more than this share of its flow time (rounding)."""
 
 _SPREAD_FLOOR = 1e-12
 """Variances below this are the rounding of running sums, not imbalance."""
@@ -126,7 +126,8 @@ def service_level(schedule: Schedule) -> Metrics:
     if not bound.any():
         return {"slo_violation_rate": None, "mean_tardiness": None}
     over = (schedule.workflow_finish - deadline)[bound]
-    late = over > LATE_TOLERANCE * np.abs(deadline[bound])
+    flow = (schedule.workflow_finish - schedule.replay.arrival)[bound]
+    late = over > np.maximum(LATE_TOLERANCE * flow, 4 * np.spacing(np.abs(deadline[bound])))
     return {
         "slo_violation_rate": float(late.mean()),
         "mean_tardiness": float(np.where(late, over, 0.0).mean()),

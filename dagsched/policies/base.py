@@ -55,6 +55,9 @@ class ObservedState:
         workflow: ``[T]`` number of the workflow, in order of arrival.
         upward_rank, bottom_level: ``[T]`` seconds.
         parent_ptr, parent_idx: CSR rows of parents.
+        running_task, running_node, running_count: ``[A]`` running allocations: task, node, instances.
+        running_start, running_execution: ``[A]`` seconds at which each took its node and at which it executes
+            (later than the start while data is on its way); elapsed execution is ``now - running_execution``.
         free: ``[N, R]`` free amount on each node.
         capacity: ``[N, R]``.
         node_group: ``[N]`` group of each node.
@@ -80,6 +83,11 @@ class ObservedState:
     bottom_level: FloatArray
     parent_ptr: IntArray
     parent_idx: IntArray
+    running_task: IntArray
+    running_node: IntArray
+    running_count: IntArray
+    running_start: FloatArray
+    running_execution: FloatArray
     free: FloatArray
     capacity: FloatArray
     node_group: IntArray

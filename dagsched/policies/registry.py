@@ -110,7 +110,7 @@ def _from_file(spec: str) -> FunctionPolicy:
         sys.modules[module_name] = module
         try:
             description.loader.exec_module(module)
-        except Exception as error:
+        except BaseException as error:  # also SystemExit: loading a rule must not end the program
             del sys.modules[module_name]
             raise PolicyError(f"policy {spec!r}: {path} failed to load: {type(error).__name__}: {error}") from error
     function = getattr(module, function_name, None)

@@ -304,9 +304,11 @@ class FunctionPolicy:
     def _decide(self, simulator: Simulator, tie: IntArray) -> bool:
         """One decision; returns whether the replay goes on (it then stands at a decision point)."""
         state = simulator.observe()
+        if not len(state.eligible):  # overdue work fits nowhere: only WAIT is legal
+            return simulator.wait()
         choice = self._choose(state.eligible, self._scores(state), tie)
         if choice < 0:
-            if len(state.eligible) and not simulator.can_wait:
+            if not simulator.can_wait:
                 raise PolicyError(
                     f"policy {self.name}: asks to wait at {simulator.now:g} s, but nothing is running; give at least "
                     f"one eligible task a score that is not NaN"
@@ -320,9 +322,9 @@ class FunctionPolicy:
     def _scores(self, state: object) -> FloatArray:
         try:
             scores = np.asarray(self.function(state), np.float64)  # type: ignore[arg-type]
-        except PolicyError:
+        except (PolicyError, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # also SystemExit: a rule must not end the program
             raise PolicyError(f"policy {self.name}: the function failed: {type(error).__name__}: {error}") from error
         expected = state.eligible.shape  # type: ignore[attr-defined]
         if scores.shape != expected:

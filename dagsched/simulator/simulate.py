@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.errors import ConfigError
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator.simulator import MANY, Simulator
@@ -34,6 +35,8 @@ def simulate(
     Raises:
         PolicyError: for an unknown policy, or one that cannot handle this replay.
     """
+    if isinstance(policy_seed, bool) or not 0 <= policy_seed < 2**63:
+        raise ConfigError(f"policy_seed is {policy_seed!r}, expected a whole number from 0 to 2^63 - 1")
     if isinstance(policy, str):
         from dagsched.policies.registry import make_policy
 

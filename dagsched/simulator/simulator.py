@@ -153,7 +153,13 @@ class Simulator:
         known = int(replay.workflow_ptr[arrived])
         static = self._observed_constants(arrived, known)
         running = state.task["unfinished"][:known] - state.task["unstarted"][:known]
+        busy = state.alloc[np.sort(state.event[: state.counter[kernel.EVENTS]])]  # heap order would tell finish times
         changing: dict[str, Any] = {
+            "running_task": busy["task"].copy(),
+            "running_node": busy["node"].copy(),
+            "running_count": busy["count"].copy(),
+            "running_start": busy["start"].copy(),
+            "running_execution": busy["execution"].copy(),
             "eligible": self.eligible(),
             "unstarted": state.task["unstarted"][:known].copy(),
             "running": running,
