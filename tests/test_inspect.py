@@ -14,6 +14,15 @@ from dagsched.generate import random_workload
 from dagsched.replay import Replay
 
 
+@pytest.mark.parametrize("name", ["align[/data/x]", "run[sample1]"])
+def test_names_are_no_markup(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "w.json")
+    save(random_workload("layered", np.random.default_rng(0), name=name, tasks=9), path)
+    for arguments in (["inspect", path], ["inspect", path, path], ["schedule", path, "-p", "fcfs"]):
+        assert run(arguments) == 0
+        assert name in capsys.readouterr().out
+
+
 def test_long_names_lose_their_middle() -> None:
     assert shortened("short", 5) == "short"
     assert shortened("1000genome-chameleon-001", 9) == "1000…-001"

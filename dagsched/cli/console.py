@@ -64,7 +64,7 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

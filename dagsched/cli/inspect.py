@@ -81,7 +81,7 @@ def _describe(console: Console, workload: Workload, cluster: Cluster) -> None:
     table.add_column()
 
     def row(name: str, text: str) -> None:
-        table.add_row(name, text)
+        table.add_row(Text(name), Text(text))
 
     row("workload", workload.name)
     row("workflows", f"{len(workload.workflows):,}")

@@ -103,6 +103,7 @@ def _choose(workloads: list[Workload], name: str | None) -> Workload:
 
 def _print_metrics(result: Schedule, values: Metrics) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     from dagsched.cli.console import output, plural
     from dagsched.evaluate.columns import display, metric_label
@@ -120,7 +121,7 @@ def _print_metrics(result: Schedule, values: Metrics) -> None:
     table.add_column(justify="right")
     for name, value in values.items():
         if value is not None:
-            table.add_row(metric_label(name), display(name, value))
+            table.add_row(Text(metric_label(name)), Text(display(name, value)))
     console.print(table)
 
 

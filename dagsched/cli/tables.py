@@ -48,6 +48,7 @@ def head_metrics(table: ResultTable) -> tuple[str, ...]:
 
 def _head(table: ResultTable, metric: str) -> Table | None:
     from rich.table import Table
+    from rich.text import Text
 
     from dagsched.evaluate.columns import display, metric_label
     from dagsched.evaluate.effects import amount_text, effects
@@ -56,11 +57,11 @@ def _head(table: ResultTable, metric: str) -> Table | None:
     if not standings:
         return None
     label = metric_label(metric)
-    grid = Table(title=f"{label[0].upper()}{label[1:]}", title_justify="left", title_style="bold", box=None)
+    grid = Table(title=Text(f"{label[0].upper()}{label[1:]}", "bold"), title_justify="left", box=None)
     grid.pad_edge = False
     grid.add_column("policy", no_wrap=True)
     grid.add_column("mean", justify="right", no_wrap=True)
-    grid.add_column(f"against {standings[0].reference} [95% interval]", no_wrap=True)
+    grid.add_column(Text(f"against {standings[0].reference} [95% interval]"), no_wrap=True)
     for standing in standings:
         interval = standing.interval
         best = standing.policy == standing.reference
@@ -72,11 +73,11 @@ def _head(table: ResultTable, metric: str) -> Table | None:
             effect = amount_text(interval.mean, metric, relative=standing.relative)
             if low is not None and high is not None:
                 ends = (amount_text(end, metric, relative=standing.relative) for end in (low, high))
-                effect += f" [{', '.join(ends)}]".replace(" points", "").replace("[", "\\[")
+                effect += f" [{', '.join(ends)}]".replace(" points", "")
         grid.add_row(
-            f"{'* ' if best else '  '}{standing.policy}".replace("[", "\\["),
+            Text(f"{'* ' if best else '  '}{standing.policy}"),
             display(metric, standing.mean),
-            effect,
+            Text(effect),
             style="bold green" if best else None,
         )
     return grid
