@@ -26,6 +26,7 @@ from dagsched.workload import Workload
 if TYPE_CHECKING:
     from dagsched.schedule import Schedule
 
+_LONGEST_STEM = 80
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Value = str | int | float | bool | None
@@ -181,9 +182,15 @@ def _save_schedules(setting: Setting, job: Job, policy: str, schedule: Schedule)
 
 
 def schedule_name(setting: Setting, job: Job, policy: str) -> str:
-    """File name of a saved schedule; letters that file systems dislike become underscores."""
+    """File name of a saved schedule; letters that file systems dislike become underscores.
+
+    A name that this or the cut to 80 bytes changes ends in a hash of the true one, so that no two are the same.
+    """
     stem = f"{setting.workloads[job.workload].name}-r{job.replay}-{policy}"
     safe = "".join(letter if letter.isalnum() or letter in "-_.+=#" else "_" for letter in stem)
+    safe = safe.encode()[:_LONGEST_STEM].decode(errors="ignore")
+    if safe != stem:
+        safe += f"-{hashlib.sha256(stem.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return f"{safe}.json"
 
 

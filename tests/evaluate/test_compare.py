@@ -91,6 +91,18 @@ def test_files_of_a_comparison(workloads: list[Workload], tmp_path: Path) -> Non
     ]
 
 
+def test_saved_schedules_have_unique_short_names(tmp_path: Path) -> None:
+    names = ["a b", "a_b", "x" * 245, "x" * 244 + "y", "\u4e2d" * 200]
+    made = [
+        replace(random_workload("layered", np.random.default_rng(0), name="w", tasks=5), name=name) for name in names
+    ]
+    compare_baselines(made, ["fcfs"], cluster=SMALL, out=tmp_path, save_schedules=True)
+    found = sorted(path.name for path in (tmp_path / "schedules").iterdir())
+    assert len(found) == len(names)
+    assert "a_b-r0-fcfs.json" in found
+    assert max(len(name.encode()) for name in found) <= 80 + len("-01234567.json")
+
+
 _SCRIPT = """
 import sys
 from dagsched.evaluate.compare import compare_baselines
