@@ -1,4 +1,4 @@
-"""Saves schedules: lossless JSON (read back given the replay), CSV, WfFormat and Chrome trace events."""
+"""Saves schedules: JSON (all but timings; read back given the replay), CSV, WfFormat and Chrome trace events."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ def load_schedule(path: str | Path, replay: Replay) -> Schedule:
 
 
 def schedule_json(schedule: Schedule) -> str:
-    """The JSON text: one allocation or decision a line, numbers in the shortest form that reads back the same."""
+    """The JSON text: one allocation or decision a line, numbers in the shortest form that reads back the same.
+
+    What was measured with a clock (``timings_ms``) is left out, so that the same run gives the same bytes.
+    """
     replay = schedule.replay
     nodes = replay.cluster.node_names
     names = [replay.task_name(task) for task in range(len(replay))]
@@ -99,13 +102,11 @@ def schedule_json(schedule: Schedule) -> str:
             [moment, *(names[task] if task != WAIT else (None, None))]
             for moment, task in zip(schedule.decision_time.tolist(), schedule.decision_task.tolist(), strict=True)
         ],
-        "timings_ms": schedule.timings_ms.tolist(),
     }
     lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in parts.items()]
     for key, entries in lists.items():
         inner = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
-        flat = not entries or not isinstance(entries[0], list)
-        lines.append(f" {json.dumps(key)}: {json.dumps(entries) if flat else f'[{chr(10)}{inner}{chr(10)} ]'}")
+        lines.append(f" {json.dumps(key)}: {f'[{chr(10)}{inner}{chr(10)} ]' if entries else '[]'}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -149,7 +150,6 @@ def _from_json(data: Mapping[str, Any], replay: Replay) -> Schedule:
         decision_time=np.array([row[0] for row in decisions], np.float64),
         decision_task=np.array([WAIT if row[2] is None else task_of[row[1], row[2]] for row in decisions], np.int64),
         truncated_decisions=int(data["truncated_decisions"]),
-        timings_ms=np.array(data["timings_ms"], np.float64),
     )
 
 

@@ -31,7 +31,6 @@ ARRAYS = (
     "ready",
     "decision_time",
     "decision_task",
-    "timings_ms",
 )
 
 
@@ -51,7 +50,7 @@ def test_json_reads_back_every_array_exactly(schedule: Schedule, tmp_path: Path)
     validate(again)
 
 
-def test_json_keeps_waits_timings_and_awkward_floats(tmp_path: Path) -> None:
+def test_json_keeps_waits_and_awkward_floats(tmp_path: Path) -> None:
     replay = one_workflow([Task("a", 0.1 + 0.2)], Cluster.pooled({"cpu": 1}))
     log = {"decision_time": np.array([0.0, 0.1]), "decision_task": np.array([0, WAIT])}
     schedule = schedule_of(
@@ -61,7 +60,8 @@ def test_json_keeps_waits_timings_and_awkward_floats(tmp_path: Path) -> None:
     again = load_schedule(tmp_path / "s.json", replay)
     assert again.decision_task.tolist() == [0, WAIT]
     assert again.finish[0] == 0.1 + 0.2
-    assert again.timings_ms.tolist() == [1e-7, 3.3]
+    assert len(again.timings_ms) == 0  # measured with a clock: they would differ from run to run
+    assert "timings" not in (tmp_path / "s.json").read_text()
     assert again.truncated_decisions == 2
 
 
