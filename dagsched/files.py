@@ -21,6 +21,8 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     """
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
+    if not path.name or path.is_dir():
+        raise ConfigError(f"{path}: cannot write the file: this is a folder; give the path of a file")
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,10 +36,19 @@ def save_schedule(schedule: Schedule, path: str | Path, *, format: str | None = 
         ConfigError: for an unknown format or suffix, or a path that cannot be written.
     """
     path = Path(path)
+    write_atomic(path, _WRITERS[schedule_format(path, format)](schedule))
+
+
+def schedule_format(path: Path, format: str | None = None) -> str:  # noqa: A002
+    """The one of :data:`FORMATS` that is given or, by default, that the suffix of the path tells.
+
+    Raises:
+        ConfigError: for an unknown format or suffix.
+    """
     chosen = format or _format_of(path)
     if chosen not in _WRITERS:
         raise ConfigError(f"{path}: unknown schedule format {chosen!r}, expected one of {', '.join(FORMATS)}")
-    write_atomic(path, _WRITERS[chosen](schedule))
+    return chosen
 
 
 def load_schedule(path: str | Path, replay: Replay) -> Schedule:
@@ -92,7 +101,7 @@ def schedule_json(schedule: Schedule) -> str:
         "makespan": schedule.makespan,
         "truncated_decisions": schedule.truncated_decisions,
     }
-    lists = {
+    lists: dict[str, list[Any]] = {
         "allocation_columns": ["workflow", "task", "node", "count", "start", "execution", "finish"],
         "allocations": [[*names[t], nodes[n], c, s, e, f] for t, n, c, s, e, f in rows],
         "ready_columns": ["workflow", "task", "ready"],

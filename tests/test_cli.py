@@ -11,9 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from dagsched.cli import run
+from dagsched.cli import _os_error, run
 from dagsched.cli.compare import split_policies
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -275,3 +276,39 @@ def test_control_c_stops_with_130_and_the_same_command_resumes(folder: Path, tmp
     assert "resuming" in again.stderr
     assert command(*arguments, whole).returncode == 0
     assert (out / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
+
+
+def test_a_terminal_without_unicode_gets_question_marks(tmp_path: Path) -> None:
+    from dagsched import save
+    from dagsched.generate import random_workload
+
+    path = tmp_path / "w.json"
+    save(random_workload("layered", np.random.default_rng(0), name="caf\u00e9", tasks=5), path)
+    done = command("inspect", path, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert "caf?" in done.stdout
+
+
+def test_suffixes_are_checked_before_the_policy_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "layered.json"
+    assert "cannot tell" in refused(capsys, "schedule", path, "-p", "no-such", "--out", folder / "x.xyz")
+    assert "pictures are written" in refused(capsys, "schedule", path, "-p", "no-such", "--gantt", folder / "x.xyz")
+    assert "pictures are written" in refused(capsys, "inspect", folder / "none.json", "--draw", folder / "x.xyz")
+
+
+@pytest.mark.parametrize("out", [".", "..", "/"])
+def test_a_folder_is_no_output_file(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "this is a folder" in refused(capsys, "generate", "layered", "--out", out)
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(28), "No space left on device while writing; free some space and run the same command again"),
+        (OSError(28, "Full", "a.csv"), "a.csv: Full; free some space and run the same command again"),
+        (OSError(2, "Missing", "a.csv"), "a.csv: Missing"),
+        (OSError(), "OSError while reading or writing; run the same command again"),
+    ],
+)
+def test_errors_of_the_system_say_what_to_do(error: OSError, line: str) -> None:
+    assert _os_error(error) == line

@@ -6,6 +6,8 @@ command needs is imported when it runs. Start with :func:`main`.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -80,7 +82,7 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         return _quiet_pipe()
     except OSError as error:
-        return complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return complain(_os_error(error))
     except MemoryError:
         return complain("out of memory; try fewer --jobs, --replays or a smaller input")
     except Exception as error:
@@ -101,6 +103,17 @@ def _usage_error(error: Any) -> int:
     return complain(f"{text.rstrip('.')}; see {command} --help")
 
 
+def _os_error(error: OSError) -> str:
+    """What went wrong, with the file if the system names it."""
+    number = error.errno or next((n for n in error.args[:1] if isinstance(n, int)), None)  # OSError(28) has no errno
+    reason = error.strerror or (os.strerror(number) if number else str(error)) or type(error).__name__
+    full = number in (errno.ENOSPC, errno.EDQUOT)
+    advice = f"; {'free some space and ' if full else ''}run the same command again"
+    if error.filename:
+        return f"{error.filename}: {reason}{advice if full else ''}"
+    return f"{reason} while {'writing' if full else 'reading or writing'}{advice}"
+
+
 def _quiet_pipe() -> int:
     """The reader of our output has gone (``| head``): stop without a word."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,4 +122,7 @@ def _quiet_pipe() -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no Unicode shows question marks
     sys.exit(run())

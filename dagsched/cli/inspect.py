@@ -47,8 +47,11 @@ def inspect(
     from dagsched.cli.console import output, say
     from dagsched.cli.loading import load_all
     from dagsched.evaluate.config import read_cluster
+    from dagsched.evaluate.figures import picture_kind
     from dagsched.replay import cluster_for
 
+    if draw is not None:
+        picture_kind(draw)
     workloads = load_all(paths, format=format, strict=strict, processors=processors, known=known)
     given = read_cluster(cluster)
     console = output()

@@ -63,12 +63,18 @@ def schedule(
     from dagsched.cli.loading import load_all
     from dagsched.evaluate.compiling import ensure_compiled
     from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
+    from dagsched.evaluate.figures import picture_kind
     from dagsched.evaluate.metrics import metrics
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
     from dagsched.replay import SimulationOptions
+    from dagsched.schedule_io import schedule_format
     from dagsched.simulator import simulate
     from dagsched.simulator.validate import validate
 
+    if out is not None:
+        schedule_format(out, out_format)
+    if gantt is not None:
+        picture_kind(gantt)
     chosen = _choose(load_all([path], format=format, strict=strict, processors=processors, known=known), workload)
     config = CompareConfig(
         policies=(policy,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from dagsched.files import write_atomic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\xef\xbf[\xbe\xbf]")
+"""Characters that XML forbids, as UTF-8; names of workflows and tasks may hold them."""
 
 _STYLE: Any = {
     "svg.hashsalt": "dagsched",
@@ -47,6 +51,18 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
     return fig, fig.add_subplot()
 
 
+def picture_kind(path: Path) -> str:
+    """``png`` or ``svg``, by suffix.
+
+    Raises:
+        ConfigError: for another suffix.
+    """
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in ("png", "svg"):
+        raise ConfigError(f"{path}: pictures are written as .png or .svg; change the suffix")
+    return kind
+
+
 def save_figure(fig: Figure, path: str | Path, *, dpi: int = 144) -> None:
     """Write a PNG or SVG, by suffix.
 
@@ -54,11 +70,10 @@ def save_figure(fig: Figure, path: str | Path, *, dpi: int = 144) -> None:
         ConfigError: for another suffix, or a path that cannot be written.
     """
     path = Path(path)
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in ("png", "svg"):
-        raise ConfigError(f"{path}: pictures are written as .png or .svg; change the suffix")
+    kind = picture_kind(path)
     buffer = io.BytesIO()
     metadata = {"Date": None, "Creator": "dagsched"} if kind == "svg" else {"Software": "dagsched"}
     with style():
         fig.savefig(buffer, format=kind, dpi=dpi, bbox_inches="tight", facecolor="white", metadata=metadata)
-    write_atomic(path, buffer.getvalue())
+    content = buffer.getvalue()
+    write_atomic(path, _NO_XML.sub(b"", content) if kind == "svg" else content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -178,3 +179,12 @@ def test_a_drawing_says_what_its_critical_path_means(tmp_path: Path, monkeypatch
     assert "critical path 3.5 s on the fastest nodes of cluster mixed, 3 tasks" in titles[0]
     assert critical_path(replay).max() == 3.5
     assert "critical path 7 s at speed 1, 3 tasks" in titles[1]
+
+
+def test_svg_files_hold_no_character_that_xml_forbids(tmp_path: Path) -> None:
+    tasks = [Task("a\x01\ufffe", 1, category="c\x02"), Task("b", 1, category="d\x1b", parents=("a\x01\ufffe",))]
+    replay = one_workflow(tasks, Cluster.pooled({"cpu": 1}))
+    save_gantt(list_schedule(replay), tmp_path / "gantt.svg")
+    save_dag(replay, tmp_path / "dag.svg")
+    for name in ("gantt.svg", "dag.svg"):
+        ElementTree.parse(tmp_path / name)
