@@ -36,6 +36,15 @@ def four_groups(scale: int = 1) -> Cluster:
     )
 
 
+def four_pools() -> Cluster:
+    """The same 4 groups with all their nodes' resources pooled in one node each."""
+    groups = [
+        NodeGroup(g.name, 1, {r: g.nodes * amount for r, amount in g.capacity.items()}, g.speed)
+        for g in four_groups().groups
+    ]
+    return Cluster(tuple(groups), name="four-pools")
+
+
 def forty_groups(nodes_per_group: int) -> Cluster:
     """40 groups with speeds from 0.6 to 1.4; cpu and memory."""
     groups = tuple(
