@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -92,8 +94,9 @@ class ResumeLog:
     def add(self, key: Key, value: dict[str, Any]) -> None:
         """Keep one finished run; it survives the process from here on."""
         self.entries[key] = value
-        self._file.write(_line(key, value) + "\n")
-        self._file.flush()
+        with self._named():
+            self._file.write(_line(key, value) + "\n")
+            self._file.flush()
 
     def forget(self, key: Key) -> None:
         """Drop a run that no longer applies."""
@@ -102,9 +105,18 @@ class ResumeLog:
     def close(self) -> None:
         """Flush to disk and leave the folder for the next run."""
         if not self._file.closed:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
+            with self._named():
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A failed write, as on a full disk, does not say which file it was: add that."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
 
     def remove(self) -> None:
         """The comparison is complete: delete the folder."""

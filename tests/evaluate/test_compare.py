@@ -91,6 +91,18 @@ def test_files_of_a_comparison(workloads: list[Workload], tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    log = ResumeLog(tmp_path, "config")
+    log._file.close()
+    log._file = Path("/dev/full").open("a", encoding="utf-8")  # noqa: SIM115 - close() is tested
+    with pytest.raises(OSError, match="No space left") as caught:
+        log.add(Key("w", 0, "fcfs"), {})
+    assert str(caught.value.filename).startswith(str(tmp_path))
+    with pytest.raises(OSError, match="No space left"):
+        log.close()
+
+
 def test_saved_schedules_have_unique_short_names(tmp_path: Path) -> None:
     names = ["a b", "a_b", "x" * 245, "x" * 244 + "y", "\u4e2d" * 200]
     made = [
