@@ -27,6 +27,18 @@ def _check(status: int) -> None:
         raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
 
 
+def _drive(simulator: Simulator, most: int, compiled: Callable[[int], int]) -> None:
+    """Call a compiled runner until its decisions are taken, with more room for the logs whenever it asks for it."""
+    status = kernel.GROW
+    while status == kernel.GROW:
+        before = int(simulator.state.counter[kernel.DECISIONS])
+        status = compiled(most)
+        if status == kernel.GROW:
+            most -= int(simulator.state.counter[kernel.DECISIONS]) - before
+            simulator.grow()
+    _check(status)
+
+
 @dataclass(frozen=True, slots=True)
 class PriorityPolicy:
     """Run the eligible task of largest key, where a task's key never changes once it is ready.
@@ -46,14 +58,11 @@ class PriorityPolicy:
         buckets = new_buckets(problem, key, by_ready=self.key is None)
 
         def run(most: int) -> None:
-            status = kernel.GROW
-            while status == kernel.GROW:
-                before = int(simulator.state.counter[kernel.DECISIONS])
-                status = kernel.run_by_priority(problem, simulator.state, simulator.truth, buckets, most)
-                if status == kernel.GROW:
-                    most -= int(simulator.state.counter[kernel.DECISIONS]) - before
-                    simulator.grow()
-            _check(status)
+            _drive(
+                simulator,
+                most,
+                lambda n: kernel.run_by_priority(problem, simulator.state, simulator.truth, buckets, n),
+            )
 
         return run
 
@@ -114,14 +123,11 @@ class ScorePolicy:
             problem = with_area_below(problem, simulator.replay)
 
         def run(most: int) -> None:
-            status = kernel.GROW
-            while status == kernel.GROW:
-                before = int(simulator.state.counter[kernel.DECISIONS])
-                status = kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, most)
-                if status == kernel.GROW:
-                    most -= int(simulator.state.counter[kernel.DECISIONS]) - before
-                    simulator.grow()
-            _check(status)
+            _drive(
+                simulator,
+                most,
+                lambda n: kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, n),
+            )
 
         return run
 
