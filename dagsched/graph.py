@@ -177,10 +177,13 @@ def descendants(replay: Replay, weight: FloatArray) -> tuple[FloatArray, NDArray
     return total, count
 
 
-def lower_bound(replay: Replay) -> float:
-    """Seconds no schedule's makespan can beat: longest realised path, or work over capacity of one resource."""
-    path = float((replay.arrival - replay.first_arrival + critical_path(replay)).max())
-    least = fastest(replay, realised=True)
+def lower_bound(replay: Replay, *, realised: bool = True) -> float:
+    """Seconds no schedule's makespan can beat: the longest path, or work over capacity of one resource.
+
+    ``realised=False`` counts with estimates, which is all that a policy may read.
+    """
+    path = float((replay.arrival - replay.first_arrival + critical_path(replay, realised=realised)).max())
+    least = fastest(replay, realised=realised)
     work = (replay.demand * (replay.instances * least)[:, None]).sum(axis=0)
     nodes = np.array([group.nodes for group in replay.cluster.groups], np.float64)
     capacity = (replay.cluster.capacity * nodes[:, None]).sum(axis=0)

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.errors import PolicyError
+from dagsched.graph import lower_bound
 from dagsched.policies.base import Plan
 from dagsched.policies.cliques import exclusive_cliques
 from dagsched.policies.listing import ListPlanner
 from dagsched.policies.runners import PlanPolicy
-from dagsched.policies.sampling import SamplingOptions, check_plannable, is_pooled, path_and_area_bound, sample
+from dagsched.policies.sampling import SamplingOptions, check_plannable, is_pooled, sample
 from dagsched.replay import FIT_TOLERANCE, Replay
-from dagsched.simulator.state import build_problem
 from dagsched.workflow import IntArray
 
 MAX_UNITS = 3_000
@@ -145,7 +145,7 @@ def solve(replay: Replay, *, time_limit: float = 10.0, workers: int = 2, seed: i
     """
     cp_model = _import_cp_model("cp-sat")
     incumbent, makespan = _best_known(replay)
-    bound = path_and_area_bound(replay, build_problem(replay))
+    bound = lower_bound(replay, realised=False)
     if makespan <= bound * (1 + 1e-12):
         return CpSatResult(incumbent, makespan, min(bound, makespan), True, "BOUND")
     model = _Model(cp_model, replay, incumbent, makespan, bound)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,21 +22,22 @@ Runner = Callable[[int], None]
 _RANDOM_DOMAIN = 0x52414E44
 
 
-def _check(status: int) -> None:
+def _drive(
+    simulator: Simulator, most: int, compiled: Callable[[int], int], answers: Mapping[int, Callable[[], None]]
+) -> None:
+    """Call a compiled runner until `most` tasks are started or the replay ends.
+
+    ``answers`` says what to do before going on when the runner stops early, for example for lack of room.
+    """
+    counter = simulator.state.counter
+    begun = int(counter[kernel.DECISIONS] - counter[kernel.WAITS])
+    status = compiled(most)
+    while status in answers:
+        answers[status]()
+        counter = simulator.state.counter
+        status = compiled(most - (int(counter[kernel.DECISIONS] - counter[kernel.WAITS]) - begun))
     if status == kernel.STUCK:
         raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
-
-
-def _drive(simulator: Simulator, most: int, compiled: Callable[[int], int]) -> None:
-    """Call a compiled runner until its decisions are taken, with more room for the logs whenever it asks for it."""
-    status = kernel.GROW
-    while status == kernel.GROW:
-        before = int(simulator.state.counter[kernel.DECISIONS])
-        status = compiled(most)
-        if status == kernel.GROW:
-            most -= int(simulator.state.counter[kernel.DECISIONS]) - before
-            simulator.grow()
-    _check(status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class PriorityPolicy:
                 simulator,
                 most,
                 lambda n: kernel.run_by_priority(problem, simulator.state, simulator.truth, buckets, n),
+                {kernel.GROW: simulator.grow},
             )
 
         return run
@@ -127,6 +129,7 @@ class ScorePolicy:
                 simulator,
                 most,
                 lambda n: kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, n),
+                {kernel.GROW: simulator.grow},
             )
 
         return run
@@ -146,21 +149,21 @@ class BookingPolicy:
         room = 1
         bookings = _new_bookings(problem, len(simulator.state.alloc), room)
 
-        def run(most: int) -> None:
+        def more_room() -> None:
             nonlocal bookings, room
-            status = kernel.GROW
-            while status == kernel.GROW:
-                state = simulator.state
-                before = int(state.counter[kernel.DECISIONS])
-                status = kernel.run_by_booking(problem, state, simulator.truth, bookings, self.rule, most)
-                if status == kernel.GROW:
-                    most -= int(state.counter[kernel.DECISIONS]) - before
-                    if not kernel.has_room(problem, state):
-                        simulator.grow()
-                    else:
-                        room *= 2
-                    bookings = _new_bookings(problem, len(simulator.state.alloc), room, bookings)
-            _check(status)
+            if not kernel.has_room(problem, simulator.state):
+                simulator.grow()
+            else:
+                room *= 2
+            bookings = _new_bookings(problem, len(simulator.state.alloc), room, bookings)
+
+        def run(most: int) -> None:
+            _drive(
+                simulator,
+                most,
+                lambda n: kernel.run_by_booking(problem, simulator.state, simulator.truth, bookings, self.rule, n),
+                {kernel.GROW: more_room},
+            )
 
         return run
 
@@ -223,26 +226,22 @@ class PlanPolicy:
         follow = _new_follow(problem, [], 0)
         plans: list[Plan] = []
 
-        def plan_new() -> Follow:
+        def plan_new() -> None:
+            nonlocal follow
             planned, arrived = int(follow.counter[0]), int(simulator.state.counter[kernel.ARRIVED])
             plan = planner.plan_arrivals(np.arange(planned, arrived), simulator.now)
             _check_plan(self.name, simulator, plan)
             rest = [_rest_of(follow, plans)] if plans else []
             plans[:] = [*rest, plan]
-            return _new_follow(problem, plans, arrived)
+            follow = _new_follow(problem, plans, arrived)
 
         def run(most: int) -> None:
-            nonlocal follow
-            status = kernel.GROW
-            while status in (kernel.GROW, kernel.ARRIVAL):
-                before = int(simulator.state.counter[kernel.DECISIONS] - simulator.state.counter[kernel.WAITS])
-                status = kernel.run_by_plan(problem, simulator.state, simulator.truth, follow, most)
-                most -= int(simulator.state.counter[kernel.DECISIONS] - simulator.state.counter[kernel.WAITS]) - before
-                if status == kernel.GROW:
-                    simulator.grow()
-                elif status == kernel.ARRIVAL:
-                    follow = plan_new()
-            _check(status)
+            _drive(
+                simulator,
+                most,
+                lambda n: kernel.run_by_plan(problem, simulator.state, simulator.truth, follow, n),
+                {kernel.GROW: simulator.grow, kernel.ARRIVAL: plan_new},
+            )
 
         return run
 

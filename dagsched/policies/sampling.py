@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dagsched.errors import PolicyError
+from dagsched.graph import lower_bound
 from dagsched.policies import rules, sgs
 from dagsched.policies.base import Plan
 from dagsched.policies.listing import Inserter
@@ -190,14 +191,6 @@ def normalised(score: FloatArray) -> FloatArray:
     return np.asarray((score - score.min()) / spread if spread > 0 else np.zeros_like(score))
 
 
-def path_and_area_bound(replay: Replay, problem: Problem) -> float:
-    """Seconds no makespan of a batch can beat, from the estimates: longest path or work over capacity."""
-    work = (replay.demand * (replay.instances * problem.fastest)[:, None]).sum(axis=0)
-    capacity = problem.capacity[problem.node_group].sum(axis=0)
-    area = np.where(capacity > 0, work / np.where(capacity > 0, capacity, 1.0), 0.0)
-    return max(float(problem.bottom.max()), float(area.max()))
-
-
 def pooled_problem(replay: Replay, order: IntArray) -> tuple[FloatArray | IntArray, ...]:
     """The arrays of :mod:`dagsched.policies.sgs` with tasks renumbered: new task ``k`` is ``order[k]``."""
     place = np.empty(len(order), np.int64)
@@ -241,7 +234,7 @@ def _sample_pooled(
         replay.first_arrival,
         OBJECTIVES[options.objective],
         (replay.workflow_of[order], len(replay.workflows)),
-        -math.inf if flow_time else path_and_area_bound(replay, problem),
+        -math.inf if flow_time else lower_bound(replay, realised=False),
     )
     return float(value), plan_from_starts(replay, start[problem.tie])
 
@@ -252,7 +245,7 @@ def _sample_nodes(
     state, key = np.array([seed], np.uint64), np.empty(len(score))
     simulator, inserter = Simulator(replay), Inserter(replay)
     simulator.truth = replay.estimate
-    bound = -math.inf if options.objective == "flow_time" else path_and_area_bound(replay, problem)
+    bound = -math.inf if options.objective == "flow_time" else lower_bound(replay, realised=False)
     best, best_plan, k = math.inf, None, 0
     while k < options.n and best > bound:
         sgs.perturb(score, options.scales[k % len(options.scales)] if k else 0.0, state, key)
