@@ -1,0 +1,1 @@
+"""Training of scheduling policies: evolved priorities, PPO, imitation; checkpoints."""

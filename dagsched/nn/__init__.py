@@ -1,0 +1,1 @@
+"""Neural networks over workflow graphs (torch, torch-geometric)."""
