@@ -1,0 +1,367 @@
+"""Suites: named families of problems with disjoint training, validation and test parts, as YAML files.
+
+The random numbers of problem ``index`` of a split come from (seed of the suite, split, index) alone, so that problems
+can be drawn in any order and by any process. Kinds that draw from files also keep the files' jobs apart by split.
+``docs/generators.md`` lists every key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from dagsched.cluster import Cluster, default_cluster
+from dagsched.errors import ConfigError, DagschedError
+from dagsched.generate.arrivals import ArrivalKind, arrive
+from dagsched.generate.deadlines import deadlines
+from dagsched.generate.kinds import SPLITS, Draw, Kind, Split, kind_named
+from dagsched.generate.mix import UNITS, check_count, check_rng
+from dagsched.generate.ranges import check_range, draw, draw_parameters
+from dagsched.replay import MOST_SIGMA, Replay, SimulationOptions
+from dagsched.shipped import shipped
+from dagsched.workload import Workload
+
+_MOST_BYTES = 1 << 20
+_OWN = ("kind", "weight", "count", "cluster")
+
+
+class Arrivals(BaseModel):
+    """How workflows arrive.
+
+    Attributes:
+        kind: ``at-once``, ``poisson``, ``bursty`` or ``recorded``.
+        load: of the scarcest resource, a number or [least, most] drawn for each replay.
+        burst: bursty only: how much faster workflows arrive in a burst than between bursts.
+        burst_length: bursty only: mean number of workflows in a burst.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    kind: ArrivalKind = "at-once"
+    load: Any = None
+    burst: float = Field(default=10.0, ge=1, le=1e6)
+    burst_length: float = Field(default=10.0, ge=1, le=1e6)
+
+    @model_validator(mode="after")
+    def _load_fits(self) -> Arrivals:
+        if self.kind in ("poisson", "bursty") and self.load is None:
+            raise ValueError(f"load is missing; {self.kind} arrivals need a number such as 0.9, or [least, most]")
+        if self.kind == "at-once" and self.load is not None:
+            raise ValueError("load has no meaning for at-once arrivals; choose poisson or bursty")
+        if self.load is not None:
+            object.__setattr__(self, "load", check_range("load", self.load, at_least=1e-6, at_most=1000))
+        return self
+
+
+class Entry(BaseModel):
+    """One component of the mixture; further keys are parameters of its kind.
+
+    Attributes:
+        kind: a name of :data:`~dagsched.generate.kinds.KINDS`.
+        weight: chance relative to the other entries.
+        count: number of workflows, or [least, most].
+        cluster: where problems of this entry run; by default the suite's, else the problem's own.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    kind: str
+    weight: float = Field(default=1.0, gt=0, le=1e9)
+    count: Any = 1
+    cluster: Any = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the kind, ranges not yet drawn."""
+        return dict(self.model_extra or {})
+
+    @model_validator(mode="after")
+    def _parameters_exist(self) -> Entry:
+        kind = kind_named(self.kind)
+        kind.check_parameters(self.parameters)
+        kind.check_files(self.parameters)
+        object.__setattr__(self, "count", check_range("count", self.count, at_least=1, at_most=100_000))
+        ends = self.count if isinstance(self.count, list) else [self.count]
+        if isinstance(self.count, dict) or not all(isinstance(end, int) for end in ends):
+            raise ValueError(f"count is {self.count!r}, expected a whole number or [least, most]")
+        if kind.problem is not None and self.count != 1:
+            raise ValueError(f"count is {self.count!r}, but {self.kind} is a whole problem by itself; leave count out")
+        for key, value in self.parameters.items():
+            (self.model_extra or {})[key] = check_range(key, value) if key not in kind.file_parameters else value
+        _cluster(self.cluster)
+        return self
+
+
+class Suite(BaseModel):
+    """A family of problems; see the module.
+
+    Attributes:
+        name: label used in tables.
+        objective: which metric decides what "best" means.
+        mixture: what a problem can be; one entry is drawn for each problem.
+        cluster: a shipped name, a file, a mapping with groups, or ``None``: the problem's own.
+        arrivals: how the workflows arrive.
+        deadlines: a factor of the critical path, ``tight``, or ``None``.
+        noise: sigma of the lognormal error of the estimates, or [least, most].
+        options: placement and decision times.
+        validation, confirm, test: sizes of the splits; training is unlimited.
+        seed: of every random number.
+        about: what the suite is for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str = Field(min_length=1)
+    about: str = ""
+    objective: Literal["makespan", "flow_time", "slo"] = "makespan"
+    mixture: tuple[Entry, ...] = Field(min_length=1)
+    cluster: Any = None
+    arrivals: Arrivals = Arrivals()
+    deadlines: float | Literal["tight"] | None = None
+    noise: Any = 0.0
+    options: SimulationOptions = SimulationOptions()
+    validation: int = Field(default=100, ge=1, le=10**6)
+    confirm: int = Field(default=100, ge=1, le=10**6)
+    test: int = Field(default=100, ge=1, le=10**6)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+
+    @field_validator("noise")
+    @classmethod
+    def _noise_fits(cls, value: Any) -> Any:
+        return check_range("noise", value, at_least=0, at_most=MOST_SIGMA)
+
+    @field_validator("deadlines")
+    @classmethod
+    def _deadlines_fit(cls, value: Any) -> Any:
+        if isinstance(value, float) and not 0 < value < 1e6:
+            raise ValueError(f"deadlines is {value!r}, expected 'tight' or a factor > 0 of the critical path")
+        return value
+
+    @field_validator("cluster")
+    @classmethod
+    def _cluster_exists(cls, value: Any) -> Any:
+        _cluster(value)
+        return value
+
+    @classmethod
+    def load(cls, path: str | Path, changes: Sequence[str] = ()) -> Suite:
+        """Read a suite file, or a shipped one by its name (``workloads/build.yaml``, ``build``).
+
+        Args:
+            path: file, or name of a shipped suite.
+            changes: ``key=value`` replacements such as ``noise=0.1`` or ``mixture.0.profiles=DIR``.
+
+        Raises:
+            ConfigError: in one line: file, field, what was found, what was expected.
+        """
+        file = find_suite(path)
+        data = _read_yaml(file)
+        for change in changes:
+            _apply(data, change)
+        _resolve_paths(data, file.parent)
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise ConfigError(f"{file}: {_first_error(error, cls)}") from None
+        except DagschedError as error:
+            raise ConfigError(f"{file}: {error}") from None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the resolved suite, for checkpoints and reports."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def size(self, split: Split) -> int | None:
+        """Number of problems of a split; ``None`` for training, which never ends."""
+        _check_split(split)
+        return None if split == "train" else int(getattr(self, split))
+
+    def replay(self, split: Split, index: int) -> Replay:
+        """Problem ``index`` of a split with every outcome drawn; the same on every machine and in any order.
+
+        Raises:
+            ConfigError: for an unknown split or an index beyond it.
+        """
+        size = self.size(split)
+        check_count("index", index, 0, 2**31 if size is None else size - 1)
+        root = np.random.SeedSequence(self.seed, spawn_key=(SPLITS.index(split), int(index)))
+        rng = np.random.default_rng(root)
+        workload, cluster = self._draw(rng, split)
+        sigma = float(draw(self.noise, rng))
+        seed = int(rng.integers(2**63))
+        try:
+            return Replay.build(workload, cluster, seed=seed, sigma=sigma, options=self.options)
+        except DagschedError as error:
+            raise type(error)(f"suite {self.name!r}, {split} {index}: {error}") from None
+
+    def sample(self, rng: np.random.Generator) -> tuple[Workload, Cluster]:
+        """A training problem from the caller's generator: arrivals and deadlines applied, durations as estimated."""
+        check_rng(rng)
+        return self._draw(rng, "train")
+
+    def _draw(self, rng: np.random.Generator, split: Split) -> tuple[Workload, Cluster]:
+        """Each part has its own generator, so that a longer workload leaves arrivals and deadlines as they are."""
+        made, timed, due = (np.random.default_rng(rng.integers(2**63, size=2)) for _ in range(3))
+        weights = np.array([entry.weight for entry in self.mixture])
+        chosen = self.mixture[int(np.searchsorted(np.cumsum(weights), made.random() * weights.sum(), side="right"))]
+        workload, cluster = self._problem(chosen, made, split)
+        load = None if self.arrivals.load is None else float(draw(self.arrivals.load, timed))
+        workload = arrive(
+            workload,
+            cluster,
+            self.arrivals.kind,
+            load,
+            timed,
+            burst=self.arrivals.burst,
+            burst_length=self.arrivals.burst_length,
+        )
+        if self.deadlines is not None:
+            workload = deadlines(workload, cluster, self.deadlines, due)
+        return workload, cluster
+
+    def _problem(self, entry: Entry, rng: np.random.Generator, split: Split) -> tuple[Workload, Cluster]:
+        kind = kind_named(entry.kind)
+        cluster = _cluster(entry.cluster) or _cluster(self.cluster)
+        if kind.problem is not None:
+            workload = kind.problem(rng, **draw_parameters(entry.parameters, rng))
+        else:
+            workload = _workflows(kind, entry, rng, split)
+        own = workload.cluster or (kind.cluster() if kind.cluster else default_cluster())
+        return replace(workload, name=self.name, cluster=None), cluster or own
+
+
+def find_suite(path: str | Path) -> Path:
+    """The file of a suite: as given, else the shipped one of that name, with or without folder and suffix.
+
+    Raises:
+        ConfigError: if there is none, with the closest name.
+    """
+    if Path(path).is_file():
+        return Path(path)
+    names = sorted(file.stem for file in shipped("workloads").glob("*.yaml"))
+    stem = str(path).removeprefix("workloads/").removesuffix(".yaml")
+    if stem in names:
+        return shipped(f"workloads/{stem}.yaml")
+    close = get_close_matches(stem, names, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"shipped suites: {', '.join(names)}"
+    raise ConfigError(f"{path}: no such suite; {hint}")
+
+
+def _workflows(kind: Kind, entry: Entry, rng: np.random.Generator, split: Split) -> Workload:
+    files = {key: value for key, value in entry.parameters.items() if key in kind.file_parameters}
+    ranges = {key: value for key, value in entry.parameters.items() if key not in files}
+    make = _opened(kind.name, split, tuple(sorted(files.items())))
+    count = int(draw(entry.count, rng))
+    digits = max(3, len(str(count)))
+    workflows = []
+    for number, stream in enumerate(rng.spawn(count), 1):
+        name = f"{kind.name}-{number:0{digits}d}"
+        workflows.append(make(stream, name=name, **draw_parameters(ranges, stream)))
+    units = {name: unit for name, unit in UNITS.items() if any(name in w.resources for w in workflows)}
+    return Workload(kind.name, tuple(workflows), units=units, source=f"generated: {kind.name}, {count} workflows")
+
+
+@lru_cache(maxsize=64)
+def _opened(kind: str, split: Split, files: tuple[tuple[str, Any], ...]) -> Draw:
+    """Files are read once a process."""
+    return kind_named(kind).drawer(split, dict(files))
+
+
+def _cluster(value: Any) -> Cluster | None:
+    """A shipped name, a file or a mapping; ``None`` and ``own`` stand for the problem's own."""
+    if value is None or value == "own":
+        return None
+    if isinstance(value, Mapping):
+        return Cluster.from_dict(dict(value))
+    return _named_cluster(str(value))
+
+
+@lru_cache(maxsize=64)
+def _named_cluster(value: str) -> Cluster:
+    if not value.endswith((".yaml", ".yml")) and not Path(value).exists():
+        names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
+        if value in names:
+            return default_cluster(value)
+        close = get_close_matches(value, names, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"shipped clusters: {', '.join(names)}"
+        raise ConfigError(f"cluster is {value!r}, expected a file or the name of a shipped one; {hint}")
+    return Cluster.from_yaml(value)
+
+
+def _check_split(split: object) -> None:
+    if split not in SPLITS:
+        raise ConfigError(f"split is {split!r}, expected one of {', '.join(SPLITS)}")
+
+
+def _read_yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        if not stat.S_ISREG(file.stat().st_mode) or file.stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"{file}: is not a regular file of at most {_MOST_BYTES} bytes; give a suite file")
+        data = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot read the suite: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{file}: expected a mapping with name, objective and mixture, found {type(data).__name__}")
+    return data
+
+
+def _apply(data: dict[str, Any], change: str) -> None:
+    """``mixture.0.tasks=[10, 20]``: the value is read as YAML."""
+    import yaml
+
+    path, equals, text = change.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"{change!r}: expected key=value, for example noise=0.1 or mixture.0.count=20")
+    try:
+        value = yaml.safe_load(text)
+        place: Any = data
+        *parents, last = path.split(".")
+        for key in parents:
+            place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
+        place[int(last) if isinstance(place, list) else last] = value
+    except (yaml.YAMLError, TypeError, ValueError, IndexError, KeyError, AttributeError):
+        raise ConfigError(f"{change!r}: cannot be applied; expected key=value, such as mixture.0.count=20") from None
+
+
+def _resolve_paths(data: dict[str, Any], folder: Path) -> None:
+    """Files named in a suite are looked for beside it."""
+
+    def resolved(value: Any) -> Any:
+        beside = folder / value if isinstance(value, str) and value else None
+        return str(beside) if beside is not None and beside.exists() and not Path(value).exists() else value
+
+    entries = data.get("mixture")
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        keys = ("path", "profiles", "times")
+        entry.update({key: resolved(entry[key]) for key in keys if key in entry})
+
+
+def _first_error(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first of pydantic's findings in one line, with a suggestion for a misspelt key."""
+    found = error.errors()[0]
+    where = ".".join(str(part) for part in found["loc"])
+    if found["type"] == "extra_forbidden":
+        known = list(model.model_fields) if len(found["loc"]) == 1 else list(Arrivals.model_fields)
+        close = get_close_matches(str(found["loc"][-1]), known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+        return f"unknown key {where!r}; {hint}"
+    if found["type"] == "missing":
+        return f"{where} is missing"
+    text = found["msg"].removeprefix("Value error, ")
+    shown = repr(found["input"])
+    return f"{where}: {text}" if found["type"] == "value_error" else f"{where} is {shown[:100]}: {text}"
+
+
+__all__ = ["SPLITS", "Arrivals", "Entry", "Split", "Suite", "find_suite"]
