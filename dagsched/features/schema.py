@@ -60,7 +60,7 @@ TASK_FEATURES: tuple[Feature, ...] = (
     Feature("bottom_x_progress", "level", "bottom_level x unstarted / arrived work"),
     Feature("estimate_x_progress", "scale", "estimate x unstarted / arrived work"),
     Feature("left", "scale", "unstarted work of the workflow on its fastest groups"),
-    Feature("log_left", "log(1 + scale)", "logarithm of the same"),
+    Feature("some_left", "share", "the same x, as x / (1 + x)"),
     Feature("criticality", "share", "bottom level / largest bottom level of a ready task of the same workflow"),
     Feature("age", "scale", "now - ready time"),
     Feature("workflow_age", "scale", "now - arrival of the workflow"),
@@ -76,10 +76,10 @@ TASK_FEATURES: tuple[Feature, ...] = (
     Feature("outlasts", "scale", "estimated finish - next expected completion of running work"),
     Feature("blocks", "largest node", "share, if some ready task of longer bottom level does not fit now"),
     Feature("blocks_long", "scale", "estimate, if some ready task of longer bottom level does not fit now"),
-    Feature("unlocks", "log(1 + n)", "children that wait for this task alone"),
+    Feature("unlocks", "log(1 + n)", "children that wait for this task alone (of the first 32)"),
     Feature("unlocks_bottom", "bound", "largest bottom level of these children"),
     Feature("join_most", "share", "largest 1 / unfinished parents over the children (the first 32)"),
-    Feature("join_sum", "count", "sum of 1 / unfinished parents over the children (the first 32), log(1 + x)"),
+    Feature("join_sum", "count", "sum of 1 / unfinished parents over the children (the first 32)"),
     Feature(
         "load_demand", "share", "sum over resources of load x demand share; load = unstarted work / capacity / bound"
     ),
@@ -121,8 +121,8 @@ GLOBAL_FEATURES: tuple[Feature, ...] = (
     Feature("queue", "log(1 + scale)", "work of ready tasks / capacity, largest over resources"),
     Feature("next_completion", "scale", "seconds to the next expected completion; 0 with nothing running"),
     Feature("blocked_bottom", "bound", "largest bottom level of a ready task that does not fit"),
-    Feature("active", "log(1 + n)", "workflows arrived and unfinished"),
-    Feature("late", "share", "workflows past their deadline among the active ones"),
+    Feature("active", "log(1 + n)", "workflows with a ready task"),
+    Feature("late", "share", "workflows past their deadline among these"),
     Feature("mean_age", "scale", "mean waiting time of ready tasks"),
     Feature("arrival_gap", "scale", "mean seconds between arrivals so far"),
 )
