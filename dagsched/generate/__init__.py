@@ -7,14 +7,13 @@ workflow generators share: durations, demands and file sizes.
 from __future__ import annotations
 
 from dagsched.generate.arrivals import poisson, poisson_arrivals, poisson_rate
-from dagsched.generate.collection import GENERATORS, random_workload
+from dagsched.generate.collection import random_workload
 from dagsched.generate.deadlines import deadlines, with_deadlines
 from dagsched.generate.fork_join import fan_in, fork_join
 from dagsched.generate.layered import layered
 from dagsched.generate.mix import TaskMix
 
 __all__ = [
-    "GENERATORS",
     "TaskMix",
     "deadlines",
     "fan_in",

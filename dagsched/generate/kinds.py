@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from functools import partial
+from functools import lru_cache
 from inspect import Parameter, signature
 from pathlib import Path
 from types import MappingProxyType
@@ -21,60 +21,75 @@ from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError
 from dagsched.generate.fork_join import fork_join
 from dagsched.generate.layered import layered
-from dagsched.generate.mix import TaskMix
+from dagsched.generate.linear_algebra import cholesky, lu, qr
+from dagsched.generate.mix import UNITS, TaskMix, check_count, check_rng
+from dagsched.generate.pipelines import pipelines
 from dagsched.generate.pools import build, homog, join
+from dagsched.generate.ranges import draw_parameters
 from dagsched.generate.rcpsp import rcpsp
-from dagsched.generate.tpch import Profiles, tpch_cluster
+from dagsched.generate.science import cybershake_like, epigenomics_like, montage_like
+from dagsched.generate.tpch import Profiles, draw_queries, tpch_cluster
 from dagsched.generate.tpch_like import tpch_like
+from dagsched.generate.traces import Trace, draw_trace, draw_wfcommons
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 Split = Literal["train", "validation", "confirm", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "confirm", "test")
 
-Draw = Callable[..., Workflow]
-"""``draw(rng, name=..., **parameters)``."""
+MOST_WORKFLOWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of problem.
+    """One kind of problem; exactly one of ``workflow``, ``problem`` and ``drawn`` is given.
 
     Attributes:
         name: as written in a suite or on the command line.
-        workflow: draws one workflow.
-        problem: draws a whole workload that brings its cluster; then ``workflow`` is ``None``.
-        opened: for kinds that draw from files: ``opened(split, **files)`` gives the function that draws one workflow.
+        workflow: ``workflow(rng, name=..., **parameters)`` draws one workflow.
+        problem: ``problem(rng, **parameters)`` draws a whole workload that brings its cluster.
+        drawn: ``drawn(rng, opened, count, **parameters)`` draws workflows from opened files.
+        opened: ``opened(split, **files)`` reads the files for ``drawn``.
         cluster: where workflows of this kind run unless another is given; ``None`` = the shipped default.
     """
 
     name: str
-    workflow: Draw | None = None
+    workflow: Callable[..., Workflow] | None = None
     problem: Callable[..., Workload] | None = None
-    opened: Callable[..., Draw] | None = None
+    drawn: Callable[..., list[Workflow]] | None = None
+    opened: Callable[..., Any] | None = None
     cluster: Callable[[], Cluster] | None = None
 
     @property
     def file_parameters(self) -> tuple[str, ...]:
         """Parameters that say which files to draw from."""
-        return () if self.opened is None else tuple(key for key in signature(self.opened).parameters if key != "split")
+        return () if self.opened is None else tuple(signature(self.opened).parameters)[1:]
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """Every parameter but the files, those of the task mix included."""
-        function = self.workflow or self.problem
-        if function is None:
-            return ()
-        known = [key for key in signature(function).parameters if key not in ("rng", "name", "mix")]
-        return (*known, *(_mix_keys() if self.takes_mix else ()))
+        known = [key for key in self._signature if key not in ("rng", "opened", "trace", "count", "name", "mix")]
+        return (*known, *(_MIX if "mix" in self._signature else ()))
 
     @property
-    def takes_mix(self) -> bool:
-        """Whether durations, demands and bytes come from a :class:`TaskMix`."""
-        return self.workflow is not None and "mix" in signature(self.workflow).parameters
+    def defaults(self) -> Mapping[str, Any]:
+        """Default of each parameter that has one of its own."""
+        return {key: self._signature[key].default for key in self.parameters if key in self._signature}
+
+    @property
+    def about(self) -> str:
+        """First line of the documentation."""
+        text = (self.workflow or self.problem or self.drawn).__doc__ or ""
+        return text.strip().split("\n", 1)[0]
+
+    @property
+    def _signature(self) -> Mapping[str, Parameter]:
+        function = self.workflow or self.problem or self.drawn
+        assert function is not None
+        return signature(function).parameters
 
     def check_parameters(self, given: Mapping[str, Any]) -> None:
-        """Refuse unknown parameters.
+        """Refuse unknown parameters, and files that are missing or do not exist.
 
         Raises:
             ConfigError: naming the parameter, with the closest one that exists.
@@ -84,61 +99,105 @@ class Kind:
             if key not in known:
                 close = get_close_matches(key, known, 1)
                 hint = f"did you mean {close[0]!r}?" if close else f"expected {', '.join(known) or 'none'}"
-                raise ConfigError(f"{self.name} has no parameter {key!r}; {hint}")
-
-    def check_files(self, given: Mapping[str, Any]) -> None:
-        """Refuse files that are missing among the parameters or do not exist.
-
-        Raises:
-            ConfigError: naming the parameter.
-        """
+                raise ConfigError(f"{self.name} has no parameter {key!r}, {hint}")
         for key in self.file_parameters:
-            default = signature(self.opened).parameters[key].default  # type: ignore[arg-type]
-            if key not in given and default is Parameter.empty:
+            assert self.opened is not None
+            if signature(self.opened).parameters[key].default is not Parameter.empty:
+                continue
+            if key not in given:
                 raise ConfigError(f"{self.name} draws from files of yours, and {key} is missing; add {key}: PATH")
-            if key in given and default is Parameter.empty and not Path(str(given[key])).exists():
-                raise ConfigError(f"{self.name}: {key} is {str(given[key])!r}, which does not exist")
+            if not Path(str(given[key])).exists():
+                raise ConfigError(f"{self.name}: {key} is {str(given[key])!r}, which does not exist; give a path")
 
-    def drawer(self, split: Split, files: Mapping[str, Any]) -> Draw:
-        """The function that draws one workflow for a split.
+    def workload(
+        self, rng: np.random.Generator, *, count: int = 1, split: Split = "train", parameters: Mapping[str, Any]
+    ) -> Workload:
+        """A workload of this kind; ranges among the parameters are drawn for each workflow.
+
+        Workflow ``i`` has its own stream, spawned from ``rng``: asking for more leaves the first ones as they were.
+        Whole problems come with their cluster, as do kinds with a cluster of their own.
 
         Raises:
-            ConfigError: for missing or unreadable files.
+            ConfigError: for an unknown parameter, or one out of range.
         """
-        if self.opened is None:
-            assert self.workflow is not None
-            return self._with_mix if self.takes_mix else self.workflow
-        self.check_files(files)
-        return self.opened(split, **files)
+        check_rng(rng)
+        check_count("count", count, 1, MOST_WORKFLOWS)
+        self.check_parameters(parameters)
+        if self.problem is not None:
+            if count != 1:
+                raise ConfigError(f"count is {count}, but {self.name} is a whole problem by itself; leave count out")
+            return self.problem(rng, **draw_parameters(parameters, rng))
+        cluster = self.cluster() if self.cluster else None
+        if self.drawn is not None:
+            files = {key: parameters[key] for key in self.file_parameters if key in parameters}
+            others = {key: value for key, value in parameters.items() if key not in files}
+            opened = _opened(self.name, split, tuple(sorted(files.items())))
+            workflows = self.drawn(rng, opened, count, **draw_parameters(others, rng))
+            cluster = cluster or getattr(opened, "cluster", None)
+        else:
+            digits = max(3, len(str(count)))
+            workflows = [
+                self._one(stream, f"{self.name}-{number:0{digits}d}", draw_parameters(parameters, stream))
+                for number, stream in enumerate(rng.spawn(count), 1)
+            ]
+        used = {resource for workflow in workflows for resource in workflow.resources}
+        given = ", ".join(f"{key}={value}" for key, value in parameters.items())
+        return Workload(
+            name=self.name,
+            workflows=tuple(workflows),
+            units={resource: unit for resource, unit in UNITS.items() if resource in used},
+            cluster=cluster,
+            source=f"generated: {self.name}({given}), {count} workflows",
+        )
 
-    def _with_mix(self, rng: np.random.Generator, *, name: str, **parameters: Any) -> Workflow:
+    def _one(self, rng: np.random.Generator, name: str, parameters: dict[str, Any]) -> Workflow:
         assert self.workflow is not None
-        mix = {key: parameters.pop(key) for key in _mix_keys() if key in parameters}
+        mix = {key: parameters.pop(key) for key in _MIX if key in parameters and "mix" in self._signature}
         for key in ("cores", "bytes_per_core"):
             if isinstance(mix.get(key), list):
                 mix[key] = tuple(mix[key])
-        return self.workflow(rng, name=name, mix=TaskMix(**mix), **parameters)
+        return self.workflow(rng, name=name, **({"mix": TaskMix(**mix)} if mix else {}), **parameters)
 
 
-def _mix_keys() -> tuple[str, ...]:
-    return tuple(f.name for f in fields(TaskMix))
+_MIX = tuple(f.name for f in fields(TaskMix))
 
 
-def _tpch(split: Split, profiles: str) -> Draw:
+@lru_cache(maxsize=64)
+def _opened(kind: str, split: Split, files: tuple[tuple[str, Any], ...]) -> Any:
+    """Files are read once a process."""
+    opened = KINDS[kind].opened
+    assert opened is not None
+    return opened(split, **dict(files))
+
+
+def _profiles(split: Split, profiles: str) -> Profiles:
     """All splits draw from all queries; as in the published benchmark, what differs is which are merged."""
     del split
-    return partial(Profiles.draw, Profiles.read(profiles))
+    return Profiles.read(profiles)
+
+
+def _trace(split: Split, path: str, by: Any = "name") -> Trace:
+    return Trace.read(path, split, by=by)
 
 
 _ALL = (
     Kind("layered", workflow=layered),
     Kind("fork-join", workflow=fork_join),
+    Kind("pipelines", workflow=pipelines),
+    Kind("cholesky", workflow=cholesky),
+    Kind("lu", workflow=lu),
+    Kind("qr", workflow=qr),
+    Kind("montage-like", workflow=montage_like),
+    Kind("epigenomics-like", workflow=epigenomics_like),
+    Kind("cybershake-like", workflow=cybershake_like),
+    Kind("tpch-like", workflow=tpch_like, cluster=tpch_cluster),
+    Kind("tpch", drawn=draw_queries, opened=_profiles, cluster=tpch_cluster),
+    Kind("wfcommons", drawn=draw_wfcommons, opened=_trace),
+    Kind("trace", drawn=draw_trace, opened=_trace),
     Kind("rcpsp", problem=rcpsp),
     Kind("build", problem=build),
     Kind("join", problem=join),
     Kind("homog", problem=homog),
-    Kind("tpch-like", workflow=tpch_like, cluster=tpch_cluster),
-    Kind("tpch", opened=_tpch, cluster=tpch_cluster),
 )
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 

@@ -37,7 +37,7 @@ def build(rng: np.random.Generator, *, slots: int = 4, name: str = "build") -> W
     check_count("slots", slots, 1, 10_000)
     compiles, links = int(rng.integers(40, 55)), int(rng.integers(14, 20))
     seconds, tests = int(rng.integers(8, 12)), int(rng.integers(14, 20))
-    popularity = np.arange(1, compiles + 1) ** -0.5
+    popularity: FloatArray = np.arange(1, compiles + 1, dtype=np.float64) ** -0.5
     popularity /= popularity.sum()
     rows: list[list[int]] = [[] for _ in range(compiles)]
     rows += [_some(rng, compiles, 3, 7, popularity) for _ in range(links)]

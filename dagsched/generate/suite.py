@@ -23,9 +23,9 @@ from dagsched.cluster import Cluster, default_cluster
 from dagsched.errors import ConfigError, DagschedError
 from dagsched.generate.arrivals import ArrivalKind, arrive
 from dagsched.generate.deadlines import deadlines
-from dagsched.generate.kinds import SPLITS, Draw, Kind, Split, kind_named
-from dagsched.generate.mix import UNITS, check_count, check_rng
-from dagsched.generate.ranges import check_range, draw, draw_parameters
+from dagsched.generate.kinds import SPLITS, Split, kind_named
+from dagsched.generate.mix import check_count, check_rng
+from dagsched.generate.ranges import check_range, draw
 from dagsched.replay import MOST_SIGMA, Replay, SimulationOptions
 from dagsched.shipped import shipped
 from dagsched.workload import Workload
@@ -86,7 +86,6 @@ class Entry(BaseModel):
     def _parameters_exist(self) -> Entry:
         kind = kind_named(self.kind)
         kind.check_parameters(self.parameters)
-        kind.check_files(self.parameters)
         object.__setattr__(self, "count", check_range("count", self.count, at_least=1, at_most=100_000))
         ends = self.count if isinstance(self.count, list) else [self.count]
         if isinstance(self.count, dict) or not all(isinstance(end, int) for end in ends):
@@ -226,14 +225,10 @@ class Suite(BaseModel):
         return workload, cluster
 
     def _problem(self, entry: Entry, rng: np.random.Generator, split: Split) -> tuple[Workload, Cluster]:
-        kind = kind_named(entry.kind)
-        cluster = _cluster(entry.cluster) or _cluster(self.cluster)
-        if kind.problem is not None:
-            workload = kind.problem(rng, **draw_parameters(entry.parameters, rng))
-        else:
-            workload = _workflows(kind, entry, rng, split)
-        own = workload.cluster or (kind.cluster() if kind.cluster else default_cluster())
-        return replace(workload, name=self.name, cluster=None), cluster or own
+        count = int(draw(entry.count, rng))
+        workload = kind_named(entry.kind).workload(rng, count=count, split=split, parameters=entry.parameters)
+        cluster = _cluster(entry.cluster) or _cluster(self.cluster) or workload.cluster or default_cluster()
+        return replace(workload, name=self.name, cluster=None), cluster
 
 
 def find_suite(path: str | Path) -> Path:
@@ -251,26 +246,6 @@ def find_suite(path: str | Path) -> Path:
     close = get_close_matches(stem, names, 1)
     hint = f"did you mean {close[0]!r}?" if close else f"shipped suites: {', '.join(names)}"
     raise ConfigError(f"{path}: no such suite; {hint}")
-
-
-def _workflows(kind: Kind, entry: Entry, rng: np.random.Generator, split: Split) -> Workload:
-    files = {key: value for key, value in entry.parameters.items() if key in kind.file_parameters}
-    ranges = {key: value for key, value in entry.parameters.items() if key not in files}
-    make = _opened(kind.name, split, tuple(sorted(files.items())))
-    count = int(draw(entry.count, rng))
-    digits = max(3, len(str(count)))
-    workflows = []
-    for number, stream in enumerate(rng.spawn(count), 1):
-        name = f"{kind.name}-{number:0{digits}d}"
-        workflows.append(make(stream, name=name, **draw_parameters(ranges, stream)))
-    units = {name: unit for name, unit in UNITS.items() if any(name in w.resources for w in workflows)}
-    return Workload(kind.name, tuple(workflows), units=units, source=f"generated: {kind.name}, {count} workflows")
-
-
-@lru_cache(maxsize=64)
-def _opened(kind: str, split: Split, files: tuple[tuple[str, Any], ...]) -> Draw:
-    """Files are read once a process."""
-    return kind_named(kind).drawer(split, dict(files))
 
 
 def _cluster(value: Any) -> Cluster | None:

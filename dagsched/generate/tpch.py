@@ -84,11 +84,22 @@ class Profiles:
             raise ConfigError(f"profiles: {root} holds no files such as 2g/adj_mat_1.npy; give the Decima profiles")
         return cls(tuple(queries))
 
-    def draw(self, rng: np.random.Generator, *, name: str = "tpch") -> Workflow:
-        """One query, uniformly over queries and data sizes; its label follows the name."""
-        check_rng(rng)
-        chosen = self.queries[int(rng.integers(len(self.queries)))]
-        return chosen.workflow(f"{name}-{chosen.label}")
+
+def draw_queries(rng: np.random.Generator, opened: Profiles, count: int) -> list[Workflow]:
+    """``count`` queries of the profiles, uniformly over queries and data sizes, named ``job007-10g/q8``.
+
+    Args:
+        rng: source of all randomness.
+        opened: the profiles.
+        count: how many.
+    """
+    check_rng(rng)
+    digits = max(3, len(str(count)))
+    chosen = rng.integers(len(opened.queries), size=count).tolist()
+    return [
+        opened.queries[k].workflow(f"job{number:0{digits}d}-{opened.queries[k].label}")
+        for number, k in enumerate(chosen, 1)
+    ]
 
 
 def query_workflow(
