@@ -41,3 +41,7 @@ class PolicyError(DagschedError):
 
 class ConfigError(DagschedError):
     """A wrong option, config key or output location."""
+
+
+class CheckpointError(DagschedError):
+    """A checkpoint is damaged, foreign, or made for other features."""

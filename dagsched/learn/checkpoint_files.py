@@ -1,0 +1,85 @@
+"""Folders that appear whole or not at all, and reading them back with a reason for every refusal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dagsched.errors import CheckpointError, ConfigError
+
+MOST_BYTES = 1 << 30
+"""Larger files are not read."""
+
+MARK = "card.json"
+"""The file by which a folder is known to be a checkpoint, and may be replaced by one."""
+
+
+def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write files to a temporary folder, flush them to disk, then rename it to ``path``.
+
+    An earlier checkpoint at ``path`` is replaced; any other folder that holds something is left alone.
+
+    Raises:
+        ConfigError: naming the path, if it cannot be written or holds something else.
+    """
+    if path.exists() and not (path.is_dir() and ((path / MARK).is_file() or not any(path.iterdir()))):
+        raise ConfigError(f"{path}: exists and is not a checkpoint; choose another folder")
+    token = secrets.token_hex(6)
+    temporary, old = path.with_name(f".{path.name}.{token}.tmp"), path.with_name(f".{path.name}.{token}.old")
+    try:
+        temporary.mkdir(parents=True)
+        for name, content in files.items():
+            with (temporary / name).open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        _flush_folder(temporary)
+        if path.exists():
+            path.rename(old)
+        temporary.rename(path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise ConfigError(f"{path}: cannot write the checkpoint: {error.strerror or error}") from None
+    finally:
+        for left in (temporary, old):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def read_folder(path: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """The content of the named files.
+
+    Raises:
+        CheckpointError: naming the folder or file that is missing, no regular file, or too large.
+    """
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: there is no such checkpoint folder")
+    missing = [name for name in names if not (path / name).exists()]
+    if missing:
+        raise CheckpointError(f"{path}: not a whole checkpoint: {', '.join(missing)} is missing")
+    found = {}
+    for name in names:
+        file = path / name
+        try:
+            info = file.stat()
+            if not stat.S_ISREG(info.st_mode) or info.st_size > MOST_BYTES:
+                raise CheckpointError(f"{file}: not a regular file of at most {MOST_BYTES:,} bytes")
+            found[name] = file.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{file}: cannot be read: {error.strerror or error}") from None
+    return found
+
+
+def _flush_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,106 @@
+"""One checkpoint for each family of workloads: ``index.json``, matched by what can be observed.
+
+    {"checkpoints": [{"path": "rcpsp", "objective": "makespan", "when": {"pooled": true}}, ...]}
+
+The first entry that fits wins. ``when`` may say: ``pooled`` (one group of one node), ``resources`` ([least, most] of
+the cluster), ``transfers`` (an edge can take time between groups). Left out means any.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from dagsched.errors import CheckpointError
+from dagsched.learn.checkpoint_files import read_folder
+from dagsched.replay import Replay
+
+INDEX = "index.json"
+
+
+class When(BaseModel):
+    """Conditions on what a scheduler can see; ``None`` = any."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pooled: bool | None = None
+    resources: tuple[int, int] | None = None
+    transfers: bool | None = None
+
+    def fits(self, replay: Replay) -> bool:
+        """Whether a replay meets all conditions."""
+        count = len(replay.cluster.resources)
+        return (
+            (self.pooled is None or self.pooled == (replay.cluster.node_count == 1))
+            and (self.resources is None or self.resources[0] <= count <= self.resources[1])
+            and (self.transfers is None or self.transfers == replay.has_transfers)
+        )
+
+
+class Entry(BaseModel):
+    """A checkpoint folder below the index, what it was trained for, and when it is used."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(min_length=1)
+    objective: str
+    when: When = When()
+
+    @field_validator("path")
+    @classmethod
+    def _inside(cls, value: str) -> str:
+        parts = PurePosixPath(value)
+        if parts.is_absolute() or ".." in parts.parts or "\\" in value or ":" in value:
+            raise ValueError("must be a folder below the index")
+        return value
+
+
+class Index(BaseModel):
+    """The whole of ``index.json``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    checkpoints: tuple[Entry, ...] = Field(min_length=1)
+
+
+def read_index(folder: Path) -> Index:
+    """The index of a folder.
+
+    Raises:
+        CheckpointError: naming the file and the first thing wrong with it.
+    """
+    data = read_folder(folder, (INDEX,))[INDEX]
+    try:
+        return Index.model_validate(json.loads(data))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise CheckpointError(f"{folder}/{INDEX}: {where}: {first['msg']}") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{folder}/{INDEX}: not valid JSON: {error}") from None
+
+
+def choose(folder: str | Path, replay: Replay, objective: str | None = None) -> Path:
+    """The checkpoint folder for a replay: the folder itself, or the first entry of its index that fits.
+
+    Args:
+        folder: a checkpoint, or a folder with ``index.json``.
+        replay: only its cluster and whether edges can take time are looked at.
+        objective: entries trained for another one do not fit; ``None`` = any.
+
+    Raises:
+        CheckpointError: if nothing fits, with what there is.
+    """
+    folder = Path(folder)
+    if not (folder / INDEX).exists():
+        return folder
+    index = read_index(folder)
+    for entry in index.checkpoints:
+        if objective in (None, entry.objective) and entry.when.fits(replay):
+            return folder / entry.path
+    known = ", ".join(f"{entry.path} ({entry.objective})" for entry in index.checkpoints)
+    raise CheckpointError(
+        f"{folder}/{INDEX}: no checkpoint fits this workload for objective {objective!r}; there is {known}"
+    )
