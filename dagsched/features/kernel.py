@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dagsched.features.builder import Constants
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
@@ -40,7 +39,24 @@ INVERSE = np.concatenate([[0.0], 1.0 / np.arange(1.0, MOST_PARENTS + 1), [0.0]])
 # Slots of Tracker.counter.
 SEEN_DECISIONS, SEEN_ARRIVED, STARTED, LOOKS, RUNNING = range(5)
 # Slots of Tracker.signal: what all candidates share. Times in seconds.
-SCALE, LEVEL, BOUND, PROGRESS, NEXT, BLOCKED, LONGEST, ELIGIBLE, AGES, QUEUE, ACTIVE, LATE, PER_SCALE, PER_BOUND, PER_LEVEL, PER_BELOW = range(16)
+(
+    SCALE,
+    LEVEL,
+    BOUND,
+    PROGRESS,
+    NEXT,
+    BLOCKED,
+    LONGEST,
+    ELIGIBLE,
+    AGES,
+    QUEUE,
+    ACTIVE,
+    LATE,
+    PER_SCALE,
+    PER_BOUND,
+    PER_LEVEL,
+    PER_BELOW,
+) = range(16)
 # Rows of Tracker.resource.
 UNSTARTED, ARRIVED_WORK, LOAD, STARVE, FREE, QUEUED, QUEUED_WORK = range(7)
 
@@ -93,13 +109,14 @@ def reset_tracker(X):
 
 
 @inner
-def _next_completion(P, S, X):
+def _next_completion(S, X):
     """Expected seconds to the end of the running task that is to end first; inf with nothing running."""
     while X.counter[RUNNING] > 0:
         task = X.running[0]
         if S.task[task].unfinished > S.task[task].unstarted:
             return max(X.end[task] - S.clock[NOW], 0.0)
-        size = X.counter[RUNNING] - 1  # it has ended: take it off the heap
+        X.end[task] = np.nan  # it has ended, or waits for room for further instances: take it off the heap
+        size = X.counter[RUNNING] - 1
         X.counter[RUNNING] = size
         last = X.running[size]
         hole = 0
@@ -218,7 +235,7 @@ def look(P, S, K, X):
     last = S.counter[ARRIVED] - 1
     X.signal[SCALE] = K.scale[last]
     X.signal[LEVEL] = max(P.workflow[last].prefix_bottom, 1e-12)
-    X.signal[NEXT] = _next_completion(P, S, X)
+    X.signal[NEXT] = _next_completion(S, X)
     bound, left, arrived, queue = X.signal[LONGEST], 0.0, 0.0, 0.0
     for r in range(resources):
         bound = max(bound, X.resource[UNSTARTED, r])

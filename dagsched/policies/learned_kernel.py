@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dagsched.features import kernel as features
-from dagsched.features.kernel import AFTER_DYNAMIC, FIRST_DYNAMIC, fill_dynamic, fill_fixed, look
+from dagsched.features.kernel import AFTER_DYNAMIC, FIRST_DYNAMIC, fill_dynamic, look
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,

@@ -1,0 +1,181 @@
+"""A replay made ready for thousands of runs: everything allocated once, greedy runs in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from dagsched import graph
+from dagsched.features import kernel as features
+from dagsched.features.builder import observable
+from dagsched.features.schema import TASK_NAMES
+from dagsched.policies import learned_kernel
+from dagsched.policies.learned_kernel import Linear
+from dagsched.replay import Replay
+from dagsched.simulator import kernel
+from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.workflow import FloatArray
+
+Objective = Literal["makespan", "flow_time", "slo"]
+Result = TypeVar("Result")
+_TARDINESS = 0.05
+
+
+class Arena:
+    """One replay with its simulator, constants and tracker, reset for every run. Not for two threads at once."""
+
+    def __init__(self, replay: Replay, objective: Objective) -> None:
+        self.replay, self.objective = replay, objective
+        self.simulator = Simulator(replay)
+        self.problem, self.constants = observable(replay)
+        self.tracker = features.new_tracker(self.problem)
+        self.linear = new_linear(len(replay))
+        self._cost = cost_function(replay, objective)
+
+    def reset(self) -> None:
+        """Back before the first arrival."""
+        self.simulator.reset()
+        features.reset_tracker(self.tracker)
+
+    def set_weights(self, weights: FloatArray) -> None:
+        """Use the linear priority of raw weights ``[F]``."""
+        self.linear.weights[:] = weights
+        learned_kernel.project(self.constants, self.linear)
+
+    def run_linear(self, weights: FloatArray) -> float:
+        """Cost of one greedy run."""
+        self.reset()
+        self.set_weights(weights)
+        while self._step_linear(MANY) == kernel.GROW:
+            self.simulator.grow()
+        return self.cost()
+
+    def _step_linear(self, most: int) -> int:
+        sim = self.simulator
+        return int(
+            learned_kernel.run_by_linear(
+                self.problem, sim.state, sim.truth, self.constants, self.tracker, self.linear, most
+            )
+        )
+
+    def cost(self) -> float:
+        """Cost of the finished run."""
+        return self._cost(self.simulator.state.task["finish"])
+
+    def rows(self, weights: FloatArray, most: int) -> tuple[list[FloatArray], list[FloatArray], list[FloatArray]]:
+        """Raw features of the candidates, the state and the groups at up to ``most`` decisions of a greedy run.
+
+        Returns:
+            One ``[candidates, F]``, ``[G]`` and ``[groups, Q]`` array per decision with a choice.
+        """
+        self.reset()
+        self.set_weights(weights)
+        tasks: list[FloatArray] = []
+        general: list[FloatArray] = []
+        groups: list[FloatArray] = []
+        observer = Observer(self)
+        stride = max(1, len(self.replay) // most)
+        while self.simulator.advance():
+            while len(self.simulator.eligible()):
+                count = observer.observe()
+                if count > 1:
+                    tasks.append(observer.tasks[:count].copy())
+                    general.append(observer.general.copy())
+                    groups.append(observer.groups.copy())
+                status = self._step_linear(stride)
+                if status == kernel.GROW:
+                    self.simulator.grow()
+                if status == kernel.DONE:
+                    return tasks, general, groups
+                if not kernel.any_eligible(self.problem, self.simulator.state):
+                    break
+        return tasks, general, groups
+
+
+class Observer:
+    """Buffers for the raw features of a simulator's current decision."""
+
+    def __init__(self, arena: Arena, most: int = 64) -> None:
+        from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES
+
+        self._arena = arena
+        self.candidates = np.zeros(most, np.int64)
+        self.tasks = np.zeros((most, len(TASK_NAMES)))
+        self.general = np.zeros(len(GLOBAL_NAMES))
+        self.groups = np.zeros((len(arena.replay.cluster.groups), len(GROUP_NAMES)))
+
+    def observe(self) -> int:
+        """Fill the buffers; returns the number of candidates in them."""
+        arena = self._arena
+        count = features.observe(
+            arena.problem,
+            arena.simulator.state,
+            arena.constants,
+            arena.tracker,
+            self.candidates,
+            self.tasks,
+            self.general,
+            self.groups,
+        )
+        return min(int(count), len(self.candidates))
+
+
+def new_linear(tasks: int, noise: int = 0) -> Linear:
+    """Blank arrays of a linear priority."""
+    return Linear(
+        weights=np.zeros(len(TASK_NAMES)),
+        fixed=np.zeros((tasks, 2)),
+        noise=np.zeros(noise),
+        row=np.zeros(len(TASK_NAMES)),
+        spread=np.array([np.inf, -np.inf]),
+    )
+
+
+def cost_function(replay: Replay, objective: Objective) -> Callable[[FloatArray], float]:
+    """The cost of finish times ``[T]``; lower is better, of the order of one.
+
+    makespan / lower bound; weighted mean flow time / mean critical path; share of late workflows + 0.05 x mean
+    tardiness / mean critical path.
+    """
+    first = replay.workflow_ptr[:-1]
+    path = max(float(graph.critical_path(replay).mean()), 1e-9)
+    if objective == "makespan":
+        bound = max(graph.lower_bound(replay), 1e-9)
+        return lambda finish: float(finish.max() - replay.first_arrival) / bound
+    if objective == "flow_time":
+        share = replay.weight / replay.weight.sum()
+        return lambda finish: float(((np.maximum.reduceat(finish, first) - replay.arrival) * share).sum()) / path
+
+    def late(finish: FloatArray) -> float:
+        due = np.isfinite(replay.deadline)
+        if not due.any():
+            return 0.0
+        over = np.maximum.reduceat(finish, first)[due] - replay.deadline[due]
+        return float((over > 0).mean() + _TARDINESS * np.maximum(over, 0.0).mean() / path)
+
+    return late
+
+
+def in_threads(work: Callable[[Sequence[Arena]], Result], arenas: Sequence[Arena], threads: int) -> list[Result]:
+    """Apply ``work`` to the arenas dealt out to threads (compiled runs release the interpreter); results per share."""
+    shares = [arenas[k::threads] for k in range(min(threads, len(arenas)))]
+    if len(shares) == 1:
+        return [work(shares[0])]
+    with ThreadPoolExecutor(len(shares)) as pool:
+        return list(pool.map(work, shares))
+
+
+def linear_costs(weights: FloatArray, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:
+    """``[P, arenas]`` greedy cost of each of the raw weight vectors ``[P, F]`` on each arena."""
+    costs = np.zeros((len(weights), len(arenas)))
+    shares = min(threads, len(arenas))
+
+    def work(mine: Sequence[Arena]) -> list[list[float]]:
+        return [[arena.run_linear(vector) for vector in weights] for arena in mine]
+
+    for k, share in enumerate(in_threads(work, arenas, threads)):
+        costs[:, k::shares] = np.array(share).T
+    return costs

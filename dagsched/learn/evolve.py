@@ -1,0 +1,145 @@
+"""Evolves a linear priority over the task features, judged by the greedy schedules it gives.
+
+CMA-ES (Hansen, "The CMA evolution strategy: a tutorial", arXiv:1604.00772, through the library ``cmaes``), starting
+from a classic rule. Every generation runs the whole population on the same instances; what is kept is the vector
+that does best on validation instances that training never sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched.features.schema import columns
+from dagsched.learn.arena import Arena, linear_costs
+from dagsched.workflow import FloatArray
+
+_DOMAIN = 0x45564F4C
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveSettings:
+    """Parameters of the search.
+
+    Attributes:
+        steps: generations.
+        population: candidates in a generation.
+        instances: training instances that a generation shares.
+        sigma: first step size, in units of the start rule's spread.
+        validate_every: generations between looks at the validation instances.
+        blocks: feature blocks that may get weight.
+        threads: compiled runs at a time.
+    """
+
+    steps: int = 300
+    population: int = 16
+    instances: int = 24
+    sigma: float = 0.3
+    validate_every: int = 10
+    blocks: tuple[str, ...] = ("base", "typed")
+    threads: int = 1
+
+
+@dataclass(slots=True)
+class Progress:
+    """State of a search after a generation."""
+
+    step: int
+    train: float
+    """Mean cost of the generation's best candidate over that of the start rule."""
+    validation: float
+    """The kept vector's mean cost over that of the start rule, on the validation instances."""
+    weights: FloatArray
+    """``[F]`` raw weights of the kept vector."""
+    sigma: float
+    improved: bool = False
+    extra: dict[str, float] = field(default_factory=dict)
+
+
+class FeatureScale:
+    """Units in which the search moves: a step of one changes scores as much as the start rule spreads them."""
+
+    def __init__(self, arenas: Sequence[Arena], start: FloatArray, blocks: Sequence[str], decisions: int = 50) -> None:
+        spread = np.zeros((0, len(start)))
+        base = []
+        for arena in arenas:
+            rows = arena.rows(start, decisions)[0]
+            if rows:
+                spread = np.vstack([spread, [row.std(axis=0) for row in rows]])
+                base += [float((row @ start).std()) for row in rows]
+        within = np.sqrt((spread**2).mean(axis=0)) if len(spread) else np.ones(len(start))
+        unit = float(np.sqrt(np.mean(np.square(base)))) if base else 1.0
+        usable = np.zeros(len(start), bool)
+        usable[list(columns(blocks))] = True
+        usable &= within > 1e-9
+        self.dimensions: NDArray[np.int64] = np.flatnonzero(usable)
+        self._unit = (unit if unit > 0 else 1.0) / within[self.dimensions]
+        self._start = start
+
+    def raw(self, vectors: FloatArray) -> FloatArray:
+        """``[P, F]`` raw weights of search vectors ``[P, D]``."""
+        weights = np.tile(self._start, (len(vectors), 1))
+        weights[:, self.dimensions] += vectors * self._unit
+        return weights
+
+
+def evolve(
+    start: FloatArray,
+    train: Sequence[Arena],
+    validation: Sequence[Arena],
+    settings: EvolveSettings,
+    *,
+    seed: int = 0,
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Progress]:
+    """Search, yielding after every generation; the last one holds the result.
+
+    Args:
+        start: ``[F]`` raw weights of the start rule.
+        train: instances to draw from.
+        validation: instances that choose what is kept.
+        settings: see :class:`EvolveSettings`.
+        seed: of the strategy and of the instances drawn.
+        stop: asked before every generation.
+    """
+    from cmaes import CMA
+
+    scale = FeatureScale(train[:16], start, settings.blocks)
+    dimensions = len(scale.dimensions)
+    stream = np.random.default_rng(np.random.SeedSequence([seed], spawn_key=(_DOMAIN,)))
+    strategy = CMA(
+        mean=np.zeros(dimensions),
+        sigma=settings.sigma,
+        population_size=settings.population,
+        seed=int(stream.integers(2**31)),
+    )
+    zero = scale.raw(np.zeros((1, dimensions)))
+    train_base = reference(linear_costs(zero, train, settings.threads)[0], train)
+    held_base = reference(linear_costs(zero, validation, settings.threads)[0], validation)
+    best, best_weights = 1.0, start.copy()
+    for step in range(1, settings.steps + 1):
+        if stop():
+            return
+        chosen = np.sort(stream.choice(len(train), min(settings.instances, len(train)), replace=False))
+        vectors = np.array([strategy.ask() for _ in range(settings.population)])
+        mine = [train[k] for k in chosen]
+        costs = (linear_costs(scale.raw(vectors), mine, settings.threads) / train_base[chosen]).mean(axis=1)
+        strategy.tell(list(zip(vectors, costs.tolist(), strict=True)))
+        improved = False
+        if step % settings.validate_every == 0 or step == settings.steps:
+            mean = scale.raw(np.asarray(strategy.mean)[None, :])
+            held = linear_costs(mean, validation, settings.threads)[0]
+            value = float((held / held_base).mean())
+            if value < best:
+                best, best_weights, improved = value, mean[0], True
+        yield Progress(step, float(costs.min()), best, best_weights.copy(), float(strategy._sigma), improved)
+
+
+def reference(costs: FloatArray, arenas: Sequence[Arena]) -> FloatArray:
+    """``[arenas]`` what to divide costs by: the start's own cost; the mean of them where rates may be zero (SLO)."""
+    if arenas[0].objective == "slo":
+        costs = np.full(len(costs), costs.mean())
+    return np.asarray(np.where(costs > 1e-12, costs, 1.0))
