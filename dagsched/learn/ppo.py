@@ -9,52 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from dagsched.learn.advantage import gae, group_advantage, rewards_to_go, time_indexed_advantage
+from dagsched.learn.ppo_settings import PPOSettings
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch
 from dagsched.workflow import FloatArray, IntArray
-
-
-class PPOSettings(BaseModel):
-    """Every hyper-parameter of the stage; a *step* is one collection and the updates that follow it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    steps: int = Field(200, ge=0, description="collect-and-update rounds; schedules run over them")
-    instances: int = Field(16, ge=1, description="training instances a step")
-    rollouts: int = Field(8, ge=1, description="sampled rollouts of each instance: one group")
-    advantage: Literal["group", "time", "gae"] = Field(
-        "time", description="group: whole cost within the group; time: time-indexed group baseline; gae: critic"
-    )
-    gamma: float = Field(1.0, gt=0, le=1, description="discount a decision: 1 for batches, 0.99 online")
-    lam: float = Field(0.95, ge=0, le=1, description="lambda of GAE")
-    learning_rate: float = Field(3e-4, gt=0, description="of Adam")
-    anneal: bool = Field(True, description="learning rate falls linearly to a tenth over the steps")
-    epochs: int = Field(4, ge=1, le=10, description="passes over the decisions of a step")
-    minibatch: int = Field(2048, ge=1, description="decisions a gradient step")
-    clip: float = Field(0.2, gt=0, description="largest change of a probability ratio that is rewarded")
-    clip_value: float | None = Field(None, gt=0, description="largest change of a value that is rewarded; null = any")
-    value_weight: float = Field(0.5, ge=0, description="weight of the value loss")
-    entropy_weight: float = Field(0.01, ge=0, description="weight of the entropy over legal actions")
-    max_grad_norm: float = Field(0.5, gt=0, description="gradients are scaled down to this norm")
-    target_kl: float | None = Field(0.02, gt=0, description="a step's updates end beyond 1.5 times this; null = never")
-    temperature: float = Field(1.0, gt=0, description="by which logits are divided at the first step")
-    temperature_end: float = Field(1.0, gt=0, description="the same at the last step")
-
-    def temperature_at(self, progress: float) -> float:
-        """Geometric path from ``temperature`` to ``temperature_end``; ``progress`` in [0, 1]."""
-        return float(self.temperature * (self.temperature_end / self.temperature) ** min(1.0, max(0.0, progress)))
-
-    def learning_rate_at(self, progress: float) -> float:
-        """``learning_rate``, falling to a tenth with ``anneal``."""
-        return self.learning_rate * (1.0 - 0.9 * min(1.0, max(0.0, progress))) if self.anneal else self.learning_rate
 
 
 @dataclass(frozen=True, slots=True)

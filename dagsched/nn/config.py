@@ -17,18 +17,19 @@ class NetworkConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    encoder: Literal["gnn", "none"] = Field("gnn", description="graph encoder, or none: the no-GNN control")
-    width: int = Field(32, ge=1, le=1024, description="width E of a task embedding")
-    layers: int = Field(3, ge=1, le=32, description="message-passing layers")
-    hidden: int = Field(64, ge=1, le=4096, description="width H of the head's first layer")
-    hidden2: int = Field(64, ge=1, le=4096, description="width H2 of the head's second layer")
-    group_width: int = Field(16, ge=1, le=1024, description="width C of the summary of the node groups")
-    residual: bool = Field(True, description="logits = scale x priority + network; false: the network alone")
-    wait: bool = Field(False, description="whether WAIT is an action")
-    scale: float = Field(2.0, ge=0, description="factor a of the standardised base priority")
-    margin: float = Field(DEFAULT_MARGIN, description="start of the WAIT logit below the best candidate")
+    encoder: Literal["gnn", "none"] = Field(default="gnn", description="graph encoder, or none: the no-GNN control")
+    width: int = Field(default=32, ge=1, le=1024, description="width E of a task embedding")
+    layers: int = Field(default=3, ge=1, le=32, description="message-passing layers")
+    hidden: int = Field(default=64, ge=1, le=4096, description="width H of the head's first layer")
+    hidden2: int = Field(default=64, ge=1, le=4096, description="width H2 of the head's second layer")
+    group_width: int = Field(default=16, ge=1, le=1024, description="width C of the summary of the node groups")
+    residual: bool = Field(default=True, description="logits = scale x priority + network; false: the network alone")
+    wait: bool = Field(default=False, description="whether WAIT is an action")
+    scale: float = Field(default=2.0, ge=0, description="factor a of the standardised base priority")
+    margin: float = Field(default=DEFAULT_MARGIN, description="start of the WAIT logit below the best candidate")
     features: tuple[str, ...] = Field(
-        tuple(schema.TASK_NAMES[k] for k in schema.columns(("base",))), description="task features the head reads"
+        default=tuple(schema.TASK_NAMES[k] for k in schema.columns(("base",))),
+        description="task features the head reads",
     )
 
     @property

@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from dagsched.learn.ppo import (
-    PPOSettings,
     advantages_of,
     approximate_kl,
     evaluate_in_parts,
@@ -11,6 +10,7 @@ from dagsched.learn.ppo import (
     ppo_update,
     value_loss,
 )
+from dagsched.learn.ppo_settings import PPOSettings
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import make_batch
 from dagsched.nn.config import NetworkConfig

@@ -1,0 +1,90 @@
+"""Reading a YAML configuration, changing keys of it, and saying in one line what is wrong with it."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dagsched.errors import ConfigError
+
+MOST_BYTES = 1 << 20
+_UNION_TAGS = ("str", "float", "int", "none")
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    """The mapping in a file, or a ``ConfigError`` that names it."""
+    import yaml
+
+    try:
+        if not file.is_file() or file.stat().st_size > MOST_BYTES:
+            raise ConfigError(f"{file}: there is no such configuration file (of at most {MOST_BYTES:,} bytes)")
+        data = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{file}: expected a mapping with name and suite, found {type(data).__name__}")
+    return data
+
+
+def apply_change(data: dict[str, Any], change: str) -> None:
+    """``ppo.steps=20``: the value is read as YAML."""
+    import yaml
+
+    path, equals, text = change.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"{change!r}: expected key=value, for example ppo.steps=20")
+    try:
+        value = yaml.safe_load(text)
+        place: Any = data
+        *parents, last = path.split(".")
+        for key in parents:
+            place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
+        place[int(last) if isinstance(place, list) else last] = value
+    except (yaml.YAMLError, TypeError, ValueError, IndexError, AttributeError):
+        raise ConfigError(f"{change!r}: cannot be applied; expected key=value, for example ppo.steps=20") from None
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """The first finding in one line; an unknown key with the closest known one."""
+    errors = error.errors()
+    found = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+    where = ".".join(part for part in map(str, found["loc"]) if "[" not in part and part not in _UNION_TAGS)
+    if found["type"] == "extra_forbidden":
+        known = list(_model_at(model, found["loc"][:-1]).model_fields)
+        close = get_close_matches(str(found["loc"][-1]), known, 1)
+        return f"unknown key {where!r}; " + (
+            f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+        )
+    if found["type"] == "missing":
+        return f"{where} is missing"
+    text = found["msg"].removeprefix("Value error, ")
+    if not where:
+        return text
+    return f"{where}: {text}" if found["type"] == "value_error" else f"{where} is {found['input']!r:.100}: {text}"
+
+
+def _model_at(model: type[BaseModel], path: Sequence[int | str]) -> type[BaseModel]:
+    """The section that a key path leads to; list indices and union tags are passed over."""
+    for part in path:
+        if part in model.model_fields:
+            inner = _models_in(model.model_fields[str(part)].annotation)
+            model = inner[0] if inner else model
+    return model
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if (
+        isinstance(annotation, type)
+        and not isinstance(annotation, types.GenericAlias)
+        and issubclass(annotation, BaseModel)
+    ):
+        return [annotation]
+    return [model for inner in typing.get_args(annotation) for model in _models_in(inner)]

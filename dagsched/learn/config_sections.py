@@ -1,0 +1,151 @@
+"""The sections of a training configuration; every key is typed and explained in one line."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from dagsched.features.linear import START
+from dagsched.features.schema import TASK_NAMES, columns
+from dagsched.nn.config import DEFAULT_MARGIN, NetworkConfig
+
+Stage = Literal["evolve", "imitate", "ppo", "self-label"]
+
+
+def start_rule(value: str) -> str:
+    """The name itself, if such a linear rule exists; for validators."""
+    if value not in START:
+        close = get_close_matches(value, START, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(START)}"
+        raise ValueError(f"there is no linear rule {value!r}; {hint}")
+    return value
+
+
+class Section(BaseModel):
+    """Base of all sections: frozen, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SuiteShare(Section):
+    """One suite of a mixture."""
+
+    suite: str = Field(description="shipped name or path of a suite")
+    weight: float = Field(default=1.0, gt=0, description="share of the training instances")
+
+
+class Features(Section):
+    """Blocks of task features besides the base ones."""
+
+    typed: bool = Field(default=True, description="what lies below a task by resource")
+    khop: bool = Field(default=False, description="fixed neighbour aggregations: the control of a graph network")
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Names of the blocks in use."""
+        return ("base", *(("typed",) if self.typed else ()), *(("khop",) if self.khop else ()))
+
+
+class EvolveSection(Section):
+    """The CMA-ES stage; a step is a generation."""
+
+    steps: int = Field(default=300, ge=0, description="generations")
+    population: int = Field(default=16, ge=4, description="candidates in a generation")
+    instances: int = Field(default=24, ge=1, description="training instances that a generation shares")
+    pool: int = Field(default=240, ge=1, description="training instances to draw them from")
+    sigma: float = Field(default=0.3, gt=0, description="first step size, in units of the start rule's spread")
+    seeds: int = Field(default=1, ge=1, le=20, description="independent searches; the best by validation is kept")
+    validate_every: int = Field(default=10, ge=1, description="generations between validations")
+
+
+class NetworkSection(Section):
+    """Shape of the actor-critic."""
+
+    encoder: Literal["gnn", "none"] = Field(default="gnn", description="graph encoder, or none: the no-GNN control")
+    width: int = Field(default=32, ge=1, le=1024, description="width of a task embedding")
+    layers: int = Field(default=3, ge=1, le=32, description="message-passing layers")
+    hidden: int = Field(default=64, ge=1, le=4096, description="width of the head's first layer")
+    hidden2: int = Field(default=64, ge=1, le=4096, description="width of the head's second layer")
+    group_width: int = Field(default=16, ge=1, le=1024, description="width of the summary of node groups")
+    residual: bool = Field(default=True, description="start from the base priority; false: the network alone")
+    wait: bool = Field(default=False, description="whether WAIT is an action")
+    margin: float = Field(default=DEFAULT_MARGIN, description="start of the WAIT logit below the best candidate")
+    scale: float | Literal["auto"] = Field(
+        default="auto", description="factor of the standardised priority; auto: so that sampling has the entropy below"
+    )
+    entropy: float = Field(
+        default=0.35, gt=0, lt=1, description="scale auto: mean entropy / log(candidates) at the start"
+    )
+
+    @field_validator("scale")
+    @classmethod
+    def _positive(cls, value: float | str) -> float | str:
+        if not isinstance(value, str) and not value >= 0:
+            raise ValueError("expected auto or a number >= 0")
+        return value
+
+    def resolved(self, features: Features, scale: float) -> NetworkConfig:
+        """The shape with features by name and a number as scale."""
+        shared = self.model_dump(exclude={"scale", "entropy"})
+        names = tuple(TASK_NAMES[k] for k in columns(features.blocks))
+        return NetworkConfig(**shared, scale=scale, features=names)
+
+
+class ImitateSection(Section):
+    """Behaviour cloning of a rule, before anything else teaches the network; a step is a collection."""
+
+    rule: str = Field(default="critical-path", description="rule that is linear in the features")
+    steps: int = Field(default=20, ge=0, description="collections")
+    instances: int = Field(default=16, ge=1, description="training instances a step")
+    epochs: int = Field(default=2, ge=1, le=50, description="passes over the decisions of a step")
+    minibatch: int = Field(default=2048, ge=1, description="decisions a gradient step")
+    learning_rate: float = Field(default=1e-3, gt=0, description="of Adam")
+
+    @field_validator("rule")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return start_rule(value)
+
+
+class SelfLabelSection(Section):
+    """Expert iteration: imitate the best of N rollouts of the current policy; a step is a collection."""
+
+    steps: int = Field(default=100, ge=0, description="collect-and-imitate rounds")
+    instances: int = Field(default=32, ge=1, description="training instances a step")
+    rollouts: int = Field(
+        default=16, ge=2, description="N: sampled rollouts of each instance, of which the best is imitated"
+    )
+    epochs: int = Field(default=2, ge=1, le=50, description="passes over the decisions of a step")
+    minibatch: int = Field(default=1024, ge=1, description="decisions a gradient step")
+    learning_rate: float = Field(default=3e-4, gt=0, description="of Adam")
+    entropy_weight: float = Field(default=0.01, ge=0, description="weight of the entropy over legal actions")
+    max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
+    temperature: float = Field(default=1.0, gt=0, description="by which logits are divided when sampling")
+
+
+class ValidationSection(Section):
+    """How the model is chosen, and confirmed on instances that chose nothing."""
+
+    instances: int = Field(
+        default=100, ge=1, description="instances that choose the model; fewer than 100 choose noise"
+    )
+    confirm: int = Field(default=100, ge=1, description="fresh instances on which the choice must beat the best rule")
+    every: int = Field(default=10, ge=1, description="steps between validations")
+    samples: int = Field(
+        default=16, ge=1, description="instances on which the sampled policy's cost is logged beside the greedy"
+    )
+    rules: tuple[str, ...] = Field(default=(), description="rules to beat; none = every standard rule")
+
+
+class TraceSection(Section):
+    """How ``--trace`` cuts a recorded trace into instances."""
+
+    window: int = Field(
+        default=20, ge=1, description="consecutive workflows of one instance, where a trace is one stream"
+    )
+    cluster: str | None = Field(default=None, description="cluster file or shipped name; null = the trace's own")
+    objective: Literal["makespan", "flow_time", "slo"] | None = Field(
+        default=None, description="null = by arrivals and deadlines"
+    )
