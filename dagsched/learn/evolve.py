@@ -60,30 +60,49 @@ class Progress:
 
 
 class FeatureScale:
-    """Units in which the search moves: a step of one changes scores as much as the start rule spreads them."""
+    """Units in which the search moves: directions of score change among the candidates of a decision.
 
-    def __init__(self, arenas: Sequence[Arena], start: FloatArray, blocks: Sequence[str], decisions: int = 50) -> None:
-        spread = np.zeros((0, len(start)))
-        base = []
+    Features are nearly collinear (several read the bottom level), so the search space is their principal axes
+    within decisions, each scaled so that a step of one changes scores as much as the start rule spreads them.
+    ``ridge`` (share of a feature's variance) keeps directions in which features hardly differ from being blown up.
+    """
+
+    def __init__(
+        self,
+        arenas: Sequence[Arena],
+        start: FloatArray,
+        blocks: Sequence[str],
+        *,
+        decisions: int = 50,
+        ridge: float = 0.03,
+    ) -> None:
+        centred, base = [], []
         for arena in arenas:
-            rows = arena.rows(start, decisions)[0]
-            if rows:
-                spread = np.vstack([spread, [row.std(axis=0) for row in rows]])
-                base += [float((row @ start).std()) for row in rows]
-        within = np.sqrt((spread**2).mean(axis=0)) if len(spread) else np.ones(len(start))
+            for row in arena.rows(start, decisions)[0]:
+                centred.append((row - row.mean(axis=0)) / np.sqrt(len(row)))
+                base.append(float((row @ start).std()))
+        rows = np.concatenate(centred) if centred else np.zeros((1, len(start)))
+        within = np.sqrt((rows**2).sum(axis=0) / max(len(centred), 1))
         unit = float(np.sqrt(np.mean(np.square(base)))) if base else 1.0
         usable = np.zeros(len(start), bool)
         usable[list(columns(blocks))] = True
         usable &= within > 1e-9
-        self.dimensions: NDArray[np.int64] = np.flatnonzero(usable)
-        self._unit = (unit if unit > 0 else 1.0) / within[self.dimensions]
+        used: NDArray[np.int64] = np.flatnonzero(usable)
+        standard = rows[:, used] / within[used]
+        variance, axes = np.linalg.eigh(standard.T @ standard / max(len(centred), 1))
+        signs = np.where(axes[np.abs(axes).argmax(axis=0), np.arange(len(used))] < 0, -1.0, 1.0)
+        self._map = np.zeros((len(used), len(start)))
+        self._map[:, used] = (axes * signs / np.sqrt(variance + ridge)).T / within[used] * (unit if unit > 0 else 1.0)
         self._start = start
+
+    @property
+    def dimensions(self) -> int:
+        """Of the search space."""
+        return len(self._map)
 
     def raw(self, vectors: FloatArray) -> FloatArray:
         """``[P, F]`` raw weights of search vectors ``[P, D]``."""
-        weights = np.tile(self._start, (len(vectors), 1))
-        weights[:, self.dimensions] += vectors * self._unit
-        return weights
+        return np.asarray(self._start + vectors @ self._map)
 
 
 def evolve(
@@ -108,7 +127,7 @@ def evolve(
     from cmaes import CMA
 
     scale = FeatureScale(train[:16], start, settings.blocks)
-    dimensions = len(scale.dimensions)
+    dimensions = scale.dimensions
     stream = np.random.default_rng(np.random.SeedSequence([seed], spawn_key=(_DOMAIN,)))
     strategy = CMA(
         mean=np.zeros(dimensions),
