@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from dagsched.cluster import Cluster, default_cluster
 from dagsched.errors import ConfigError, DagschedError
 from dagsched.generate.arrivals import ArrivalKind, arrive
 from dagsched.generate.deadlines import deadlines
-from dagsched.generate.kinds import SPLITS, Split, kind_named
+from dagsched.generate.kinds import MOST_WORKFLOWS, SPLITS, Split, kind_named
 from dagsched.generate.mix import check_count, check_rng
 from dagsched.generate.ranges import check_range, draw
 from dagsched.replay import MOST_SIGMA, Replay, SimulationOptions
@@ -31,7 +32,15 @@ from dagsched.shipped import shipped
 from dagsched.workload import Workload
 
 _MOST_BYTES = 1 << 20
-_OWN = ("kind", "weight", "count", "cluster")
+
+
+@contextmanager
+def _for_pydantic() -> Iterator[None]:
+    """Pydantic adds the place to a :class:`ValueError`, but lets other exceptions through without it."""
+    try:
+        yield
+    except DagschedError as error:
+        raise ValueError(str(error)) from None
 
 
 class Arrivals(BaseModel):
@@ -57,7 +66,8 @@ class Arrivals(BaseModel):
         if self.kind == "at-once" and self.load is not None:
             raise ValueError("load has no meaning for at-once arrivals; choose poisson or bursty")
         if self.load is not None:
-            object.__setattr__(self, "load", check_range("load", self.load, at_least=1e-6, at_most=1000))
+            with _for_pydantic():
+                object.__setattr__(self, "load", check_range("load", self.load, at_least=1e-6, at_most=1000))
         return self
 
 
@@ -84,17 +94,19 @@ class Entry(BaseModel):
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> Entry:
-        kind = kind_named(self.kind)
-        kind.check_parameters(self.parameters)
-        object.__setattr__(self, "count", check_range("count", self.count, at_least=1, at_most=100_000))
-        ends = self.count if isinstance(self.count, list) else [self.count]
-        if isinstance(self.count, dict) or not all(isinstance(end, int) for end in ends):
-            raise ValueError(f"count is {self.count!r}, expected a whole number or [least, most]")
-        if kind.problem is not None and self.count != 1:
-            raise ValueError(f"count is {self.count!r}, but {self.kind} is a whole problem by itself; leave count out")
-        for key, value in self.parameters.items():
-            (self.model_extra or {})[key] = check_range(key, value) if key not in kind.file_parameters else value
-        _cluster(self.cluster)
+        with _for_pydantic():
+            kind = kind_named(self.kind)
+            kind.check_parameters(self.parameters)
+            count = check_range("count", self.count, at_least=1, at_most=MOST_WORKFLOWS)
+            ends = count if isinstance(count, list) else [count]
+            if not all(isinstance(end, int) for end in ends):
+                raise ConfigError(f"count is {self.count!r}, expected a whole number or [least, most]")
+            if kind.problem is not None and count != 1:
+                raise ConfigError(f"count is {count!r}, but {self.kind} is a whole problem by itself; leave count out")
+            object.__setattr__(self, "count", count)
+            for key, value in self.parameters.items():
+                (self.model_extra or {})[key] = value if key in kind.file_parameters else check_range(key, value)
+            _cluster(self.cluster)
         return self
 
 
@@ -133,7 +145,8 @@ class Suite(BaseModel):
     @field_validator("noise")
     @classmethod
     def _noise_fits(cls, value: Any) -> Any:
-        return check_range("noise", value, at_least=0, at_most=MOST_SIGMA)
+        with _for_pydantic():
+            return check_range("noise", value, at_least=0, at_most=MOST_SIGMA)
 
     @field_validator("deadlines")
     @classmethod
@@ -145,8 +158,21 @@ class Suite(BaseModel):
     @field_validator("cluster")
     @classmethod
     def _cluster_exists(cls, value: Any) -> Any:
-        _cluster(value)
+        with _for_pydantic():
+            _cluster(value)
         return value
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _options_fit(cls, value: Any) -> Any:
+        known = [f.name for f in fields(SimulationOptions)]
+        if not isinstance(value, Mapping):
+            return value
+        for key in value:
+            if key not in known:
+                raise ValueError(_unknown(str(key), known))
+        with _for_pydantic():
+            return SimulationOptions(**value)
 
     @classmethod
     def load(cls, path: str | Path, changes: Sequence[str] = ()) -> Suite:
@@ -164,12 +190,19 @@ class Suite(BaseModel):
         for change in changes:
             _apply(data, change)
         _resolve_paths(data, file.parent)
+        return cls.from_dict(data, where=str(file))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, where: str = "suite") -> Suite:
+        """A suite from the mapping that its file holds.
+
+        Raises:
+            ConfigError: in one line: ``where``, field, what was found, what was expected.
+        """
         try:
-            return cls.model_validate(data)
+            return cls.model_validate(dict(data))
         except ValidationError as error:
-            raise ConfigError(f"{file}: {_first_error(error, cls)}") from None
-        except DagschedError as error:
-            raise ConfigError(f"{file}: {error}") from None
+            raise ConfigError(f"{where}: {_first_error(error, cls)}") from None
 
     @property
     def digest(self) -> str:
@@ -189,15 +222,14 @@ class Suite(BaseModel):
         """
         size = self.size(split)
         check_count("index", index, 0, 2**31 if size is None else size - 1)
-        root = np.random.SeedSequence(self.seed, spawn_key=(SPLITS.index(split), int(index)))
-        rng = np.random.default_rng(root)
-        workload, cluster = self._draw(rng, split)
-        sigma = float(draw(self.noise, rng))
-        seed = int(rng.integers(2**63))
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(SPLITS.index(split), int(index))))
         try:
+            workload, cluster = self._draw(rng, split)
+            sigma = float(draw(self.noise, rng))
+            seed = int(rng.integers(2**63))
             return Replay.build(workload, cluster, seed=seed, sigma=sigma, options=self.options)
         except DagschedError as error:
-            raise type(error)(f"suite {self.name!r}, {split} {index}: {error}") from None
+            raise ConfigError(f"suite {self.name!r}, {split} {index}: {error}") from None
 
     def sample(self, rng: np.random.Generator) -> tuple[Workload, Cluster]:
         """A training problem from the caller's generator: arrivals and deadlines applied, durations as estimated."""
@@ -328,15 +360,20 @@ def _first_error(error: ValidationError, model: type[BaseModel]) -> str:
     found = error.errors()[0]
     where = ".".join(str(part) for part in found["loc"])
     if found["type"] == "extra_forbidden":
-        known = list(model.model_fields) if len(found["loc"]) == 1 else list(Arrivals.model_fields)
-        close = get_close_matches(str(found["loc"][-1]), known, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
-        return f"unknown key {where!r}; {hint}"
+        known = model.model_fields if len(found["loc"]) == 1 else Arrivals.model_fields
+        return _unknown(where, list(known))
     if found["type"] == "missing":
         return f"{where} is missing"
-    text = found["msg"].removeprefix("Value error, ")
-    shown = repr(found["input"])
-    return f"{where}: {text}" if found["type"] == "value_error" else f"{where} is {shown[:100]}: {text}"
+    text = " ".join(found["msg"].removeprefix("Value error, ").split())
+    if found["type"] != "value_error":
+        return f"{where} is {repr(found['input'])[:100]}: {text}"
+    return text if text.startswith(f"{where} is ") else f"{where}: {text}"
+
+
+def _unknown(key: str, known: Sequence[str]) -> str:
+    close = get_close_matches(key.rsplit(".", 1)[-1], known, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+    return f"unknown key {key!r}; {hint}"
 
 
 __all__ = ["SPLITS", "Arrivals", "Entry", "Split", "Suite", "find_suite"]

@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 from dagsched.cluster import Cluster
-from dagsched.errors import ConfigError, FormatError
+from dagsched.errors import ConfigError, FormatError, InvalidWorkflowError
 from dagsched.generate.mix import check_rng
 from dagsched.workflow import FloatArray, Workflow, natural_key
 
@@ -167,7 +167,12 @@ def _query(label: str, graph: Path, durations: Path) -> Stages:
         text = " ".join(str(error).split()) or type(error).__name__
         raise FormatError(f"{durations}: not a profile of the stages of a query: {text}") from None
     parents = tuple(tuple(np.flatnonzero(matrix[:, stage]).tolist()) for stage in range(count))
-    return Stages(label, tuple(seconds), tuple(executors), parents)
+    query = Stages(label, tuple(seconds), tuple(executors), parents)
+    try:
+        query.workflow(label)
+    except InvalidWorkflowError as error:
+        raise FormatError(f"{graph}: {error}") from None
+    return query
 
 
 def _read_pickled(path: Path) -> Any:
