@@ -134,7 +134,7 @@ def _of_suite(path: str, changes: Sequence[str], split: str, index: int) -> Work
 
     suite = Suite.load(path, changes)
     workload = frozen(suite.replay(split, index))  # type: ignore[arg-type]  # checked there
-    return replace(workload, name=f"{suite.name}-{split}-{index}", source=f"suite {suite.name}: {split} {index}")
+    return replace(workload, source=f"suite {suite.name}: {split} {index}")
 
 
 def _of_kind(

@@ -225,6 +225,7 @@ class Suite(BaseModel):
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(SPLITS.index(split), int(index))))
         try:
             workload, cluster = self._draw(rng, split)
+            workload = replace(workload, name=f"{self.name}-{split}-{index}")
             sigma = float(draw(self.noise, rng))
             seed = int(rng.integers(2**63))
             return Replay.build(workload, cluster, seed=seed, sigma=sigma, options=self.options)
@@ -260,7 +261,7 @@ class Suite(BaseModel):
         count = int(draw(entry.count, rng))
         workload = kind_named(entry.kind).workload(rng, count=count, split=split, parameters=entry.parameters)
         cluster = _cluster(entry.cluster) or _cluster(self.cluster) or workload.cluster or default_cluster()
-        return replace(workload, name=self.name, cluster=None), cluster
+        return replace(workload, name=self.name, cluster=cluster), cluster
 
 
 def find_suite(path: str | Path) -> Path:

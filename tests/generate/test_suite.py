@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dagsched.cli import run
 from dagsched.errors import ConfigError
 from dagsched.formats import load, save
 from dagsched.generate.frozen import frozen
@@ -148,6 +149,43 @@ def test_the_profiles_of_the_user() -> None:
     replay = suite.replay("test", 0)
     assert len(replay.workflows) in (50, 100, 150)
     validate(simulate(replay, "cp+demand"))
+
+
+def test_generate_writes_a_problem_of_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "p.json"
+    command = ["generate", "build", "--split", "validation", "--index", "3", "--set", "seed=5", "--out", str(out)]
+    assert run(command) == 0
+    (read,) = load(out)
+    replay = Suite.load("build", ["seed=5"]).replay("validation", 3)
+    assert read.name == replay.workload.name == "build-validation-3"
+    assert np.array_equal(Replay.build(read).duration, replay.duration)
+    assert run([*command, "--count", "3"]) == 2
+    assert "--count has no meaning for a suite" in capsys.readouterr().err
+    assert run(["generate", "build.yaml", "--split", "tests", "--out", str(out)]) == 2
+    assert "split is 'tests'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["layered", "--set", "tasks"], "--set 'tasks': expected NAME=VALUE, for example tasks=5"),
+        (["layered", "--set", "task=5"], "layered has no parameter 'task', did you mean 'tasks'"),
+        (["layered", "--set", "tasks=[1"], "expected NAME=VALUE"),
+        (["layered", "--profiles", "x"], "layered has no option --profiles, expected --tasks, --layers"),
+        (["build", "--tasks", "5"], "build has no option --tasks, expected --set NAME=VALUE"),
+        (["layered", "--arrivals", "bursty"], "arrivals is 'bursty', expected poisson:LOAD, bursty:LOAD or recorded"),
+        (["layered", "--seed", "-1"], "seed is -1"),
+        (["layered", "--count", "0"], "count is 0"),
+        (["tpch"], "profiles is missing"),
+    ],
+)
+def test_generate_refuses_with_one_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", *words, "--out", str(tmp_path / "x.json")]) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert "\n" not in error
 
 
 TEXT = """
