@@ -1,0 +1,243 @@
+"""Whole replays with a network: greedy to judge it, sampled and recorded to train it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched import graph
+from dagsched.features import kernel as features
+from dagsched.learn.arena import Arena, Objective
+from dagsched.policies import learned_kernel
+from dagsched.policies.learned_kernel import Float32Array, Head, Record, Scratch
+from dagsched.replay import Replay
+from dagsched.simulator import kernel
+from dagsched.simulator.simulator import MANY
+from dagsched.workflow import FloatArray, IntArray
+
+Embed = Callable[[Replay], tuple[Float32Array, Float32Array]]
+_TARDINESS = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectory:
+    """The recorded decisions of one run, those with a single legal action left out.
+
+    Attributes:
+        replay: what was run.
+        row_ptr: ``[D + 1]`` decision ``d`` has the candidates ``row_ptr[d]:row_ptr[d + 1]``.
+        task, workflow: ``[N]`` flat indices of each candidate.
+        started: ``[N]`` fully started tasks of the candidate's workflow.
+        x: ``[N, F']`` normalised features. z: ``[N]`` standardised base score.
+        g: ``[D, G]`` and q: ``[D, groups, Q]`` normalised features of the state.
+        action: ``[D]`` place among the decision's candidates; their number = WAIT.
+        can_wait: ``[D]`` whether something was running, so that WAIT was legal.
+        time: ``[D]`` seconds.
+        reward: ``[D]`` from each decision to the next, of sum -cost but for what passed before the first.
+        start_order: ``[T]`` tasks by workflow, then in the order in which they had fully started; milestones last.
+        cost: of the run (see :func:`dagsched.learn.arena.cost_function`).
+        length: decisions of the run, those without a choice included.
+        wait: longest time a task was ready before it started, seconds.
+        seed: of the sampling.
+    """
+
+    replay: Replay
+    row_ptr: IntArray
+    task: IntArray
+    workflow: IntArray
+    started: IntArray
+    x: Float32Array
+    z: FloatArray
+    g: Float32Array
+    q: Float32Array
+    action: IntArray
+    can_wait: NDArray[np.bool_]
+    time: FloatArray
+    reward: FloatArray
+    start_order: IntArray
+    cost: float
+    length: int
+    wait: float
+    seed: int
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+class NetworkArena:
+    """An arena in which a network decides, with its scratch and, if asked for, a record."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self._scratch: Scratch | None = None
+        self._record: Record | None = None
+
+    def set_policy(self, base_weights: FloatArray, head: Head, embed: Embed | None) -> None:
+        """Use these weights from now on."""
+        arena = self.arena
+        arena.set_weights(base_weights)
+        self._head = head
+        embedding = None if embed is None else embed(arena.replay)
+        shape = None if self._scratch is None else (self._scratch.x.shape[1], len(self._scratch.h1))
+        if embedding is not None or shape != (len(head.columns), len(head.b1)):
+            self._scratch = learned_kernel.new_scratch(arena.problem, head, embedding)
+
+    def run(self, *, seed: int | None = None, temperature: float = 1.0, record: bool = False) -> float:
+        """One run, greedy without a ``seed``; returns its cost."""
+        arena, scratch, head = self.arena, self._scratch, self._head
+        assert scratch is not None
+        arena.reset()
+        learned_kernel.reset_scratch(scratch)
+        scratch.counter[learned_kernel.SAMPLING] = seed is not None
+        scratch.counter[learned_kernel.RECORDING] = record
+        scratch.random[0] = np.uint64((seed or 0) & (2**64 - 1))
+        head.setting[learned_kernel.TEMPERATURE] = temperature
+        groups = len(arena.replay.cluster.groups)
+        if self._record is None:
+            self._record = learned_kernel.new_record(head, groups, 1, 1)
+        while True:
+            sim = arena.simulator
+            status = learned_kernel.run_by_network(
+                arena.problem, sim.state, sim.truth, arena.constants, arena.tracker, arena.linear, head, scratch,
+                self._record, MANY,
+            )  # fmt: skip
+            if status == kernel.GROW:
+                sim.grow()
+            elif status == learned_kernel.FULL:
+                self._record = _larger(self._record, head, groups, len(arena.replay))
+            else:
+                return arena.cost()
+
+    def trajectory(self, cost: float, seed: int) -> Trajectory:
+        """What the last run recorded, copied."""
+        assert self._scratch is not None
+        assert self._record is not None
+        arena, record = self.arena, self._record
+        decisions = int(self._scratch.counter[learned_kernel.RECORDED])
+        rows = int(self._scratch.counter[learned_kernel.ROWS])
+        state = arena.simulator.state
+        task = record.task[:rows].copy()
+        time = record.time[:decisions].copy()
+        ready = state.task["ready_time"]
+        waits = state.task["start"] - ready
+        return Trajectory(
+            replay=arena.replay,
+            row_ptr=record.row_ptr[: decisions + 1].copy(),
+            task=task,
+            workflow=arena.problem.workflow_of[task],
+            started=record.started[:rows].copy(),
+            x=record.x[:rows].copy(),
+            z=record.z[:rows].copy(),
+            g=record.g[:decisions].copy(),
+            q=record.q[:decisions].copy(),
+            action=record.action[:decisions].copy(),
+            can_wait=record.can_wait[:decisions].astype(bool),
+            time=time,
+            reward=rewards(arena.replay, arena.objective, state.task["finish"], time),
+            start_order=_start_order(arena, int(arena.tracker.counter[features.STARTED])),
+            cost=cost,
+            length=int(state.counter[kernel.DECISIONS]),
+            wait=float(waits.max()) if len(waits) else 0.0,
+            seed=seed,
+        )
+
+
+def _larger(record: Record, head: Head, groups: int, tasks: int) -> Record:
+    decisions = max(2 * (len(record.row_ptr) - 1), tasks + 16)
+    larger = learned_kernel.new_record(head, groups, decisions, max(2 * len(record.task), 12 * tasks + 128))
+    for old, new in zip(record, larger, strict=True):
+        new[: len(old)] = old
+    return larger
+
+
+def _start_order(arena: Arena, started: int) -> IntArray:
+    place = np.full(len(arena.replay), len(arena.replay), np.int64)
+    place[arena.tracker.order[:started]] = np.arange(started)
+    return np.lexsort((place, arena.replay.workflow_of)).astype(np.int64)
+
+
+def rewards(replay: Replay, objective: Objective, finish: FloatArray, time: FloatArray) -> FloatArray:
+    """``[D]`` minus what the cost grew from each of the times ``[D]`` to the next, the last one to the end."""
+    moments = np.append(time, finish.max())
+    path = max(float(graph.critical_path(replay).mean()), 1e-9)
+    if objective == "makespan":
+        grown = moments / max(graph.lower_bound(replay), 1e-9)
+    else:
+        ends = np.maximum.reduceat(finish, replay.workflow_ptr[:-1])
+        if objective == "flow_time":
+            share = replay.weight / replay.weight.sum()
+            begin = replay.arrival
+        else:
+            due = np.isfinite(replay.deadline)
+            share = np.where(due, _TARDINESS / max(int(due.sum()), 1), 0.0)
+            begin = np.where(due, replay.deadline, 0.0)
+        grown = np.array([(share * np.clip(np.minimum(m, ends) - begin, 0.0, None)).sum() for m in moments]) / path
+        if objective == "slo":
+            late = np.sort(replay.deadline[due & (ends > replay.deadline)])
+            grown += np.searchsorted(late, moments, side="left") / max(int(due.sum()), 1)
+    return np.asarray(-np.diff(grown))
+
+
+def head_of(arrays: Mapping[str, Any]) -> Head:
+    """The compiled head from the arrays of :func:`dagsched.nn.export.head_arrays`."""
+    return Head(**arrays)
+
+
+def network_arenas(arenas: Sequence[Arena]) -> list[NetworkArena]:
+    """Wrap arenas for a network; keep them for many runs."""
+    return [NetworkArena(arena) for arena in arenas]
+
+
+def evaluate(
+    arenas: Sequence[NetworkArena],
+    base_weights: FloatArray,
+    head: Head,
+    embed: Embed | None = None,
+    *,
+    threads: int = 1,
+) -> FloatArray:
+    """``[arenas]`` cost of the greedy policy on each."""
+
+    def one(arena: NetworkArena) -> float:
+        return arena.run()
+
+    for arena in arenas:
+        arena.set_policy(base_weights, head, embed)
+    return np.array(_map(one, arenas, threads))
+
+
+def collect(
+    arenas: Sequence[NetworkArena],
+    base_weights: FloatArray,
+    head: Head,
+    embed: Embed | None = None,
+    *,
+    seeds: Sequence[Sequence[int]],
+    temperature: float = 1.0,
+    record: bool = True,
+    threads: int = 1,
+) -> list[list[Trajectory]]:
+    """Sampled runs: for each arena one trajectory per seed of ``seeds[k]``.
+
+    With ``record=False`` trajectories hold the cost alone (no decisions).
+    """
+
+    def one(pair: tuple[NetworkArena, Sequence[int]]) -> list[Trajectory]:
+        arena, mine = pair
+        return [arena.trajectory(arena.run(seed=seed, temperature=temperature, record=record), seed) for seed in mine]
+
+    for arena in arenas:
+        arena.set_policy(base_weights, head, embed)
+    return _map(one, list(zip(arenas, seeds, strict=True)), threads)
+
+
+def _map(work: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
+    if threads <= 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, items))
