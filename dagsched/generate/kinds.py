@@ -25,7 +25,7 @@ from dagsched.generate.linear_algebra import cholesky, lu, qr
 from dagsched.generate.mix import UNITS, TaskMix, check_count, check_rng
 from dagsched.generate.pipelines import pipelines
 from dagsched.generate.pools import build, homog, join
-from dagsched.generate.ranges import draw_parameters
+from dagsched.generate.ranges import check_range, draw_parameters
 from dagsched.generate.rcpsp import rcpsp
 from dagsched.generate.science import cybershake_like, epigenomics_like, montage_like
 from dagsched.generate.tpch import Profiles, draw_queries, tpch_cluster
@@ -96,7 +96,7 @@ class Kind:
         """
         known = (*self.file_parameters, *self.parameters)
         for key in given:
-            if key not in known:
+            if key not in known and not (key == "mix" and key in self._signature):
                 close = get_close_matches(key, known, 1)
                 hint = f"did you mean {close[0]!r}?" if close else f"expected {', '.join(known) or 'none'}"
                 raise ConfigError(f"{self.name} has no parameter {key!r}, {hint}")
@@ -123,21 +123,21 @@ class Kind:
         check_rng(rng)
         check_count("count", count, 1, MOST_WORKFLOWS)
         self.check_parameters(parameters)
+        files = {key: parameters[key] for key in self.file_parameters if key in parameters}
+        others = {key: check_range(key, value) for key, value in parameters.items() if key not in files}
         if self.problem is not None:
             if count != 1:
                 raise ConfigError(f"count is {count}, but {self.name} is a whole problem by itself; leave count out")
-            return self.problem(rng, **draw_parameters(parameters, rng))
+            return self.problem(rng, **draw_parameters(others, rng))
         cluster = self.cluster() if self.cluster else None
         if self.drawn is not None:
-            files = {key: parameters[key] for key in self.file_parameters if key in parameters}
-            others = {key: value for key, value in parameters.items() if key not in files}
             opened = _opened(self.name, split, tuple(sorted(files.items())))
             workflows = self.drawn(rng, opened, count, **draw_parameters(others, rng))
             cluster = cluster or getattr(opened, "cluster", None)
         else:
             digits = max(3, len(str(count)))
             workflows = [
-                self._one(stream, f"{self.name}-{number:0{digits}d}", draw_parameters(parameters, stream))
+                self._one(stream, f"{self.name}-{number:0{digits}d}", draw_parameters(others, stream))
                 for number, stream in enumerate(rng.spawn(count), 1)
             ]
         used = {resource for workflow in workflows for resource in workflow.resources}
@@ -153,6 +153,8 @@ class Kind:
     def _one(self, rng: np.random.Generator, name: str, parameters: dict[str, Any]) -> Workflow:
         assert self.workflow is not None
         mix = {key: parameters.pop(key) for key in _MIX if key in parameters and "mix" in self._signature}
+        if not isinstance(parameters.get("mix", TaskMix()), TaskMix):
+            raise ConfigError(f"mix is {parameters['mix']!r}, expected a TaskMix; or give its fields one by one")
         for key in ("cores", "bytes_per_core"):
             if isinstance(mix.get(key), list):
                 mix[key] = tuple(mix[key])

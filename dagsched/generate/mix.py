@@ -40,10 +40,15 @@ class TaskMix:
         check_number("median_seconds", self.median_seconds, more_than=0)
         check_number("sigma", self.sigma, at_least=0, at_most=10)
         check_number("mean_bytes", self.mean_bytes, at_least=0)
+        for name in ("cores", "bytes_per_core"):
+            if not isinstance(getattr(self, name), tuple | list):
+                raise ConfigError(f"{name} is {getattr(self, name)!r}, expected several numbers")
         if not self.cores:
             raise ConfigError("cores is empty, expected at least one core count")
         for count in self.cores:
             check_number("cores", count, more_than=0)
+        for amount in self.bytes_per_core:
+            check_number("bytes_per_core", amount, at_least=0)
         if len(self.bytes_per_core) != 2 or not 0 <= self.bytes_per_core[0] <= self.bytes_per_core[1] < math.inf:
             raise ConfigError(
                 f"bytes_per_core is {self.bytes_per_core!r}, expected (least, most) with 0 <= least <= most"

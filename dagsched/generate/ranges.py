@@ -16,15 +16,18 @@ PLAIN_LISTS = ("cores", "bytes_per_core")
 
 def draw_parameters(given: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """The parameters with every range drawn, in the order in which they are written."""
-    return {key: value if key in PLAIN_LISTS else draw(value, rng) for key, value in given.items()}
+    return {key: draw(value, rng, plain=key in PLAIN_LISTS) for key, value in given.items()}
 
 
-def draw(value: Any, rng: np.random.Generator) -> Any:
-    """A value as it is; one from ``[least, most]`` (whole if both ends are, ends included); or one of ``one-of``."""
+def draw(value: Any, rng: np.random.Generator, *, plain: bool = False) -> Any:
+    """A value as it is; one from ``[least, most]`` (whole if both ends are, ends included); or one of ``one-of``.
+
+    ``plain``: a list is a value and not a range.
+    """
     if isinstance(value, Mapping):
         choices = value["one-of"]
-        return choices[int(rng.integers(len(choices)))]
-    if isinstance(value, list | tuple):
+        return draw(choices[int(rng.integers(len(choices)))], rng, plain=plain)
+    if isinstance(value, list | tuple) and not plain:
         least, most = value
         if isinstance(least, int) and isinstance(most, int):
             return int(rng.integers(least, most + 1))
@@ -67,6 +70,8 @@ def check_range(name: str, value: Any, *, at_least: float = -math.inf, at_most: 
 
 
 def _number(value: Any) -> Any:
+    if isinstance(value, np.number):
+        return value.item()
     if isinstance(value, str) and value[:1].isdigit():
         try:
             return float(value)

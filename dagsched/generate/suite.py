@@ -8,12 +8,8 @@ can be drawn in any order and by any process. Kinds that draw from files also ke
 from __future__ import annotations
 
 import hashlib
-import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,20 +23,18 @@ from dagsched.generate.deadlines import deadlines
 from dagsched.generate.kinds import MOST_WORKFLOWS, SPLITS, Split, kind_named
 from dagsched.generate.mix import check_count, check_rng
 from dagsched.generate.ranges import check_range, draw
+from dagsched.generate.suite_file import (
+    apply_change,
+    cluster_named,
+    find_suite,
+    first_error,
+    for_pydantic,
+    read_suite,
+    resolve_paths,
+    unknown_key,
+)
 from dagsched.replay import MOST_SIGMA, Replay, SimulationOptions
-from dagsched.shipped import shipped
 from dagsched.workload import Workload
-
-_MOST_BYTES = 1 << 20
-
-
-@contextmanager
-def _for_pydantic() -> Iterator[None]:
-    """Pydantic adds the place to a :class:`ValueError`, but lets other exceptions through without it."""
-    try:
-        yield
-    except DagschedError as error:
-        raise ValueError(str(error)) from None
 
 
 class Arrivals(BaseModel):
@@ -66,7 +60,7 @@ class Arrivals(BaseModel):
         if self.kind == "at-once" and self.load is not None:
             raise ValueError("load has no meaning for at-once arrivals; choose poisson or bursty")
         if self.load is not None:
-            with _for_pydantic():
+            with for_pydantic():
                 object.__setattr__(self, "load", check_range("load", self.load, at_least=1e-6, at_most=1000))
         return self
 
@@ -94,11 +88,11 @@ class Entry(BaseModel):
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> Entry:
-        with _for_pydantic():
+        with for_pydantic():
             kind = kind_named(self.kind)
             kind.check_parameters(self.parameters)
             count = check_range("count", self.count, at_least=1, at_most=MOST_WORKFLOWS)
-            ends = count if isinstance(count, list) else [count]
+            ends = count["one-of"] if isinstance(count, dict) else count if isinstance(count, list) else [count]
             if not all(isinstance(end, int) for end in ends):
                 raise ConfigError(f"count is {self.count!r}, expected a whole number or [least, most]")
             if kind.problem is not None and count != 1:
@@ -106,7 +100,7 @@ class Entry(BaseModel):
             object.__setattr__(self, "count", count)
             for key, value in self.parameters.items():
                 (self.model_extra or {})[key] = value if key in kind.file_parameters else check_range(key, value)
-            _cluster(self.cluster)
+            cluster_named(self.cluster)
         return self
 
 
@@ -145,21 +139,21 @@ class Suite(BaseModel):
     @field_validator("noise")
     @classmethod
     def _noise_fits(cls, value: Any) -> Any:
-        with _for_pydantic():
+        with for_pydantic():
             return check_range("noise", value, at_least=0, at_most=MOST_SIGMA)
 
-    @field_validator("deadlines")
+    @field_validator("deadlines", mode="after")
     @classmethod
     def _deadlines_fit(cls, value: Any) -> Any:
-        if isinstance(value, float) and not 0 < value < 1e6:
+        if value is not None and value != "tight" and (isinstance(value, bool) or not 0 < value < 1e6):
             raise ValueError(f"deadlines is {value!r}, expected 'tight' or a factor > 0 of the critical path")
         return value
 
     @field_validator("cluster")
     @classmethod
     def _cluster_exists(cls, value: Any) -> Any:
-        with _for_pydantic():
-            _cluster(value)
+        with for_pydantic():
+            cluster_named(value)
         return value
 
     @field_validator("options", mode="before")
@@ -170,8 +164,8 @@ class Suite(BaseModel):
             return value
         for key in value:
             if key not in known:
-                raise ValueError(_unknown(str(key), known))
-        with _for_pydantic():
+                raise ValueError(unknown_key(str(key), known))
+        with for_pydantic():
             return SimulationOptions(**value)
 
     @classmethod
@@ -186,10 +180,10 @@ class Suite(BaseModel):
             ConfigError: in one line: file, field, what was found, what was expected.
         """
         file = find_suite(path)
-        data = _read_yaml(file)
+        data = read_suite(file)
         for change in changes:
-            _apply(data, change)
-        _resolve_paths(data, file.parent)
+            apply_change(data, change)
+        resolve_paths(data, file.parent)
         return cls.from_dict(data, where=str(file))
 
     @classmethod
@@ -202,7 +196,9 @@ class Suite(BaseModel):
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
-            raise ConfigError(f"{where}: {_first_error(error, cls)}") from None
+            raise ConfigError(
+                f"{where}: {first_error(error, {'': list(cls.model_fields), 'arrivals': list(Arrivals.model_fields)})}"
+            ) from None
 
     @property
     def digest(self) -> str:
@@ -260,121 +256,13 @@ class Suite(BaseModel):
     def _problem(self, entry: Entry, rng: np.random.Generator, split: Split) -> tuple[Workload, Cluster]:
         count = int(draw(entry.count, rng))
         workload = kind_named(entry.kind).workload(rng, count=count, split=split, parameters=entry.parameters)
-        cluster = _cluster(entry.cluster) or _cluster(self.cluster) or workload.cluster or default_cluster()
+        cluster = cluster_named(entry.cluster) or cluster_named(self.cluster) or workload.cluster or default_cluster()
         return replace(workload, name=self.name, cluster=cluster), cluster
-
-
-def find_suite(path: str | Path) -> Path:
-    """The file of a suite: as given, else the shipped one of that name, with or without folder and suffix.
-
-    Raises:
-        ConfigError: if there is none, with the closest name.
-    """
-    if Path(path).is_file():
-        return Path(path)
-    names = sorted(file.stem for file in shipped("workloads").glob("*.yaml"))
-    stem = str(path).removeprefix("workloads/").removesuffix(".yaml")
-    if stem in names:
-        return shipped(f"workloads/{stem}.yaml")
-    close = get_close_matches(stem, names, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"shipped suites: {', '.join(names)}"
-    raise ConfigError(f"{path}: no such suite; {hint}")
-
-
-def _cluster(value: Any) -> Cluster | None:
-    """A shipped name, a file or a mapping; ``None`` and ``own`` stand for the problem's own."""
-    if value is None or value == "own":
-        return None
-    if isinstance(value, Mapping):
-        return Cluster.from_dict(dict(value))
-    return _named_cluster(str(value))
-
-
-@lru_cache(maxsize=64)
-def _named_cluster(value: str) -> Cluster:
-    if not value.endswith((".yaml", ".yml")) and not Path(value).exists():
-        names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
-        if value in names:
-            return default_cluster(value)
-        close = get_close_matches(value, names, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"shipped clusters: {', '.join(names)}"
-        raise ConfigError(f"cluster is {value!r}, expected a file or the name of a shipped one; {hint}")
-    return Cluster.from_yaml(value)
 
 
 def _check_split(split: object) -> None:
     if split not in SPLITS:
         raise ConfigError(f"split is {split!r}, expected one of {', '.join(SPLITS)}")
-
-
-def _read_yaml(file: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        if not stat.S_ISREG(file.stat().st_mode) or file.stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{file}: is not a regular file of at most {_MOST_BYTES} bytes; give a suite file")
-        data = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot read the suite: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{file}: expected a mapping with name, objective and mixture, found {type(data).__name__}")
-    return data
-
-
-def _apply(data: dict[str, Any], change: str) -> None:
-    """``mixture.0.tasks=[10, 20]``: the value is read as YAML."""
-    import yaml
-
-    path, equals, text = change.partition("=")
-    if not equals or not path:
-        raise ConfigError(f"{change!r}: expected key=value, for example noise=0.1 or mixture.0.count=20")
-    try:
-        value = yaml.safe_load(text)
-        place: Any = data
-        *parents, last = path.split(".")
-        for key in parents:
-            place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
-        place[int(last) if isinstance(place, list) else last] = value
-    except (yaml.YAMLError, TypeError, ValueError, IndexError, KeyError, AttributeError):
-        raise ConfigError(f"{change!r}: cannot be applied; expected key=value, such as mixture.0.count=20") from None
-
-
-def _resolve_paths(data: dict[str, Any], folder: Path) -> None:
-    """Files named in a suite are looked for beside it."""
-
-    def resolved(value: Any) -> Any:
-        beside = folder / value if isinstance(value, str) and value else None
-        return str(beside) if beside is not None and beside.exists() and not Path(value).exists() else value
-
-    entries = data.get("mixture")
-    for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict):
-            continue
-        keys = ("path", "profiles", "times")
-        entry.update({key: resolved(entry[key]) for key in keys if key in entry})
-
-
-def _first_error(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first of pydantic's findings in one line, with a suggestion for a misspelt key."""
-    found = error.errors()[0]
-    where = ".".join(str(part) for part in found["loc"])
-    if found["type"] == "extra_forbidden":
-        known = model.model_fields if len(found["loc"]) == 1 else Arrivals.model_fields
-        return _unknown(where, list(known))
-    if found["type"] == "missing":
-        return f"{where} is missing"
-    text = " ".join(found["msg"].removeprefix("Value error, ").split())
-    if found["type"] != "value_error":
-        return f"{where} is {repr(found['input'])[:100]}: {text}"
-    return text if text.startswith(f"{where} is ") else f"{where}: {text}"
-
-
-def _unknown(key: str, known: Sequence[str]) -> str:
-    close = get_close_matches(key.rsplit(".", 1)[-1], known, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
-    return f"unknown key {key!r}; {hint}"
 
 
 __all__ = ["SPLITS", "Arrivals", "Entry", "Split", "Suite", "find_suite"]

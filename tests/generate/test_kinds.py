@@ -11,7 +11,7 @@ import pytest
 
 from dagsched.errors import ConfigError
 from dagsched.formats import load, save
-from dagsched.generate import random_workload
+from dagsched.generate import TaskMix, random_workload
 from dagsched.generate.kinds import KINDS, kind_named
 from dagsched.replay import Replay
 from dagsched.simulator.simulate import simulate
@@ -83,6 +83,15 @@ def test_a_range_is_drawn_for_each_workflow() -> None:
     assert {len(w) for w in made.workflows} == {4, 20}
 
 
+def test_task_mixes_whole_or_field_by_field() -> None:
+    rng = np.random.default_rng
+    whole = random_workload("layered", rng(0), tasks=np.int64(9), mix=TaskMix(median_seconds=2.0, cores=(1.0,)))
+    fields = random_workload("layered", rng(0), tasks=9, median_seconds="2e0", cores=[1.0])
+    assert whole.digest == fields.digest
+    chosen = random_workload("layered", rng(0), count=30, tasks=4, cores={"one-of": [[1.0], [2.0, 4.0]]})
+    assert {tuple(sorted(set(w.demand[:, 0]))) for w in chosen.workflows} <= {(1.0,), (2.0,), (4.0,), (2.0, 4.0)}
+
+
 def test_every_kind_says_what_it_is() -> None:
     for kind in KINDS.values():
         assert kind.about.endswith((".", "tasks.")), kind.name
@@ -99,6 +108,13 @@ def test_every_kind_says_what_it_is() -> None:
         ("rcpsp", {"complexity": 2.5, "tasks": 10}, "complexity: 2.5 arcs for each of 10 tasks cannot be reached"),
         ("rcpsp", {"factor": 0}, "factor is 0, expected a number > 0 and <= 1"),
         ("rcpsp", {"count": 2}, "count is 2, but rcpsp is a whole problem by itself"),
+        ("layered", {"tasks": [5]}, "tasks is [5], expected a number or [least, most]"),
+        ("layered", {"mix": 3}, "mix is 3, expected a TaskMix"),
+        ("layered", {"cores": [1, -2]}, "cores is -2, expected a number > 0"),
+        ("layered", {"cores": 3}, "cores"),
+        ("layered", {"tasks": "many"}, "tasks is 'many', expected a whole number"),
+        ("layered", {"tasks": None}, "tasks is None, expected a whole number"),
+        ("layered", {"bytes_per_core": [1]}, "bytes_per_core is (1,), expected (least, most)"),
         ("build", {"slots": 0}, "slots is 0"),
         ("homog", {"workflows": 0}, "workflows is 0"),
         ("cholesky", {"tiles": 0}, "tiles is 0, expected a whole number from 1 to 140"),

@@ -1,0 +1,153 @@
+"""Suite files: finding and reading them, replacing values, and wording what is wrong with them in one line."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dagsched.cluster import Cluster, default_cluster
+from dagsched.errors import ConfigError, DagschedError
+from dagsched.shipped import shipped
+
+_MOST_BYTES = 1 << 20
+
+
+def find_suite(path: str | Path) -> Path:
+    """The file of a suite: as given, else the shipped one of that name, with or without folder and suffix.
+
+    Raises:
+        ConfigError: if there is none, with the closest name.
+    """
+    if Path(path).is_file():
+        return Path(path)
+    names = sorted(file.stem for file in shipped("workloads").glob("*.yaml"))
+    stem = str(path).removeprefix("workloads/").removesuffix(".yaml")
+    if stem in names:
+        return shipped(f"workloads/{stem}.yaml")
+    close = get_close_matches(stem, names, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"shipped suites: {', '.join(names)}"
+    raise ConfigError(f"{path}: no such suite; {hint}")
+
+
+def read_suite(file: Path) -> dict[str, Any]:
+    """The mapping that a suite file holds.
+
+    Raises:
+        ConfigError: naming the file.
+    """
+    import yaml
+
+    try:
+        if not stat.S_ISREG(file.stat().st_mode) or file.stat().st_size > _MOST_BYTES:
+            raise ConfigError(f"{file}: is not a regular file of at most {_MOST_BYTES} bytes; give a suite file")
+        data = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot read the suite: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{file}: expected a mapping with name, objective and mixture, found {type(data).__name__}")
+    return data
+
+
+def apply_change(data: dict[str, Any], change: str) -> None:
+    """``mixture.0.tasks=[10, 20]``: the value is read as YAML.
+
+    Raises:
+        ConfigError: naming the change.
+    """
+    import yaml
+
+    path, equals, text = change.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"{change!r}: expected key=value, for example noise=0.1 or mixture.0.count=20")
+    try:
+        value = yaml.safe_load(text)
+        place: Any = data
+        *parents, last = path.split(".")
+        for key in parents:
+            place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
+        place[int(last) if isinstance(place, list) else last] = value
+    except (yaml.YAMLError, TypeError, ValueError, IndexError, KeyError, AttributeError):
+        raise ConfigError(f"{change!r}: cannot be applied; expected key=value, such as mixture.0.count=20") from None
+
+
+def resolve_paths(data: dict[str, Any], folder: Path) -> None:
+    """Files named in a suite are looked for beside it."""
+
+    def resolved(value: Any) -> Any:
+        beside = folder / value if isinstance(value, str) and value else None
+        return str(beside) if beside is not None and beside.exists() and not Path(value).exists() else value
+
+    entries = data.get("mixture")
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        keys = ("path", "profiles", "times")
+        entry.update({key: resolved(entry[key]) for key in keys if key in entry})
+
+
+def cluster_named(value: Any) -> Cluster | None:
+    """A shipped name, a file or a mapping; ``None`` and ``own`` stand for the problem's own.
+
+    Raises:
+        ConfigError: for a name that is not shipped, or an unreadable file.
+        InvalidClusterError: naming group and field.
+    """
+    if value is None or value == "own":
+        return None
+    if isinstance(value, Mapping):
+        return Cluster.from_dict(dict(value))
+    return _named_cluster(str(value))
+
+
+@lru_cache(maxsize=64)
+def _named_cluster(value: str) -> Cluster:
+    if not value.endswith((".yaml", ".yml")) and not Path(value).exists():
+        names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
+        if value in names:
+            return default_cluster(value)
+        close = get_close_matches(value, names, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"shipped clusters: {', '.join(names)}"
+        raise ConfigError(f"cluster is {value!r}, expected a file or the name of a shipped one; {hint}")
+    return Cluster.from_yaml(value)
+
+
+@contextmanager
+def for_pydantic() -> Iterator[None]:
+    """Pydantic adds the place to a :class:`ValueError`, but lets other exceptions through without it."""
+    try:
+        yield
+    except DagschedError as error:
+        raise ValueError(str(error)) from None
+
+
+def first_error(error: ValidationError, known: Mapping[str, Sequence[str]]) -> str:
+    """The first of pydantic's findings in one line, with a suggestion for a misspelt key.
+
+    ``known``: the keys of each part of the file, by its place.
+    """
+    found = error.errors()[0]
+    where = ".".join(str(part) for part in found["loc"])
+    if found["type"] == "extra_forbidden":
+        return unknown_key(where, known[".".join(str(part) for part in found["loc"][:-1])])
+    if found["type"] == "missing":
+        return f"{where} is missing"
+    text = " ".join(found["msg"].removeprefix("Value error, ").split())
+    if found["type"] != "value_error":
+        return f"{where} is {repr(found['input'])[:100]}: {text}"
+    return text if text.startswith(f"{where} is ") else f"{where}: {text}"
+
+
+def unknown_key(key: str, known: Sequence[str]) -> str:
+    """What is wrong with a key that does not exist, with the closest one that does."""
+    close = get_close_matches(key.rsplit(".", 1)[-1], known, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+    return f"unknown key {key!r}; {hint}"
