@@ -7,9 +7,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from dagsched.errors import PolicyError
 from dagsched.features.linear import START
 from dagsched.features.schema import TASK_NAMES, columns
 from dagsched.nn.config import DEFAULT_MARGIN, NetworkConfig
+from dagsched.policies.registry import make_policy
 
 Stage = Literal["evolve", "imitate", "ppo", "self-label"]
 
@@ -70,6 +72,9 @@ class NetworkSection(Section):
     hidden2: int = Field(default=64, ge=1, le=4096, description="width of the head's second layer")
     group_width: int = Field(default=16, ge=1, le=1024, description="width of the summary of node groups")
     residual: bool = Field(default=True, description="start from the base priority; false: the network alone")
+    base: Literal["evolved", "rule"] = Field(
+        default="evolved", description="the base priority: what evolve found, if it ran, or the start rule"
+    )
     wait: bool = Field(default=False, description="whether WAIT is an action")
     margin: float = Field(default=DEFAULT_MARGIN, description="start of the WAIT logit below the best candidate")
     scale: float | Literal["auto"] = Field(
@@ -88,7 +93,7 @@ class NetworkSection(Section):
 
     def resolved(self, features: Features, scale: float) -> NetworkConfig:
         """The shape with features by name and a number as scale."""
-        shared = self.model_dump(exclude={"scale", "entropy"})
+        shared = self.model_dump(exclude={"scale", "entropy", "base"})
         names = tuple(TASK_NAMES[k] for k in columns(features.blocks))
         return NetworkConfig(**shared, scale=scale, features=names)
 
@@ -96,7 +101,7 @@ class NetworkSection(Section):
 class ImitateSection(Section):
     """Behaviour cloning of a rule, before anything else teaches the network; a step is a collection."""
 
-    rule: str = Field(default="critical-path", description="rule that is linear in the features")
+    rule: str = Field(default="critical-path", description="any policy that replays can be run with")
     steps: int = Field(default=20, ge=0, description="collections")
     instances: int = Field(default=16, ge=1, description="training instances a step")
     epochs: int = Field(default=2, ge=1, le=50, description="passes over the decisions of a step")
@@ -106,7 +111,11 @@ class ImitateSection(Section):
     @field_validator("rule")
     @classmethod
     def _known(cls, value: str) -> str:
-        return start_rule(value)
+        try:
+            make_policy(value)
+        except PolicyError as error:
+            raise ValueError(str(error)) from None
+        return value
 
 
 class SelfLabelSection(Section):
@@ -132,7 +141,7 @@ class ValidationSection(Section):
         default=100, ge=1, description="instances that choose the model; fewer than 100 choose noise"
     )
     confirm: int = Field(default=100, ge=1, description="fresh instances on which the choice must beat the best rule")
-    every: int = Field(default=10, ge=1, description="steps between validations")
+    every: int = Field(default=10, ge=1, description="steps between validations of a network")
     samples: int = Field(
         default=16, ge=1, description="instances on which the sampled policy's cost is logged beside the greedy"
     )

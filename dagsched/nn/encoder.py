@@ -9,7 +9,7 @@ covered by the dynamic-programming ranks among the node features.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +18,9 @@ from torch_geometric.nn import MessagePassing  # type: ignore[import-untyped]
 
 from dagsched.features.schema import CLIP, NODE_FEATURES
 from dagsched.replay import Replay
+
+if TYPE_CHECKING:
+    from dagsched.features.builder import Constants, Normaliser
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,11 +46,11 @@ def edge_index(replay: Replay) -> Tensor:
     return torch.from_numpy(np.stack([np.asarray(replay.parent_idx, np.int64), child.astype(np.int64)]))
 
 
-def graph_of(replay: Replay, normaliser: Any) -> Graph:
-    """The graph of a replay, as it is when each workflow arrives; ``normaliser`` is the features' own."""
+def graph_of(replay: Replay, normaliser: Normaliser, constants: Constants | None = None) -> Graph:
+    """The graph of a replay, as it is when each workflow arrives; ``constants`` saves computing them again."""
     from dagsched.features.builder import node_features
 
-    raw = np.asarray(node_features(replay, None), np.float64)
+    raw = node_features(replay, constants)
     x = np.clip((raw - normaliser.node_mean) / normaliser.node_std, -CLIP, CLIP).astype(np.float32)
     return Graph(torch.from_numpy(x), edge_index(replay))
 

@@ -1,0 +1,126 @@
+"""Whether a trained policy is worth shipping: its costs against a rule's on instances that chose neither."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dagsched.evaluate.statistics import paired_bootstrap
+from dagsched.learn.arena import Arena, Objective, linear_costs
+from dagsched.learn.checkpoint import Checkpoint
+from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.standard import best_rules
+from dagsched.replay import Replay
+from dagsched.workflow import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A policy's cost against a reference's, paired by replay; negative = the policy is better.
+
+    Attributes:
+        mean: mean log ratio of costs as a relative change, or the mean difference where costs are rates (SLO).
+        low, high: ends of the 95% interval; ``None`` with a single replay.
+        policy_cost, reference_cost: mean costs.
+        wins, ties, losses: replays.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    policy_cost: float
+    reference_cost: float
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval excludes no effect."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "significant": self.significant}
+
+
+def difference(policy: FloatArray, reference: FloatArray, objective: str) -> Difference:
+    """Compare costs ``[N]`` on the same replays, each of a workload of its own."""
+    relative = objective != "slo" and bool((policy > 0).all() and (reference > 0).all())
+    effect = np.log(policy / reference) if relative else policy - reference
+    interval = paired_bootstrap(effect, np.arange(len(effect)))
+    near = np.abs(policy - reference) <= 1e-9 * np.maximum(np.abs(policy), np.abs(reference))
+    shown = [None if v is None else float(np.expm1(v)) if relative else float(v) for v in (interval.low, interval.high)]
+    return Difference(
+        mean=float(np.expm1(interval.mean)) if relative else interval.mean,
+        low=shown[0],
+        high=shown[1],
+        policy_cost=float(policy.mean()),
+        reference_cost=float(reference.mean()),
+        wins=int(((policy < reference) & ~near).sum()),
+        ties=int(near.sum()),
+        losses=int(((policy > reference) & ~near).sum()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A policy against several rules on fresh instances.
+
+    Attributes:
+        rule: the one that was best on validation, or here if that one cannot run.
+        against: by rule.
+        instances: how many.
+        tasks: least and largest number of tasks.
+    """
+
+    rule: str
+    against: Mapping[str, Difference]
+    instances: int
+    tasks: tuple[int, int]
+
+    @property
+    def ship(self) -> bool:
+        """Whether the policy is below every one of the rules, thus also below the best."""
+        return all(found.mean < 0 for found in self.against.values())
+
+    def card(self) -> dict[str, Any]:
+        """What goes into the checkpoint's card."""
+        sides = {"beaten": True, "lost": False}
+        return {
+            "sizes": {"tasks": list(self.tasks)},
+            "confirm": {"instances": self.instances, "rule": self.rule, **self.against[self.rule].to_dict()},
+            **{
+                side: {rule: round(d.mean, 5) for rule, d in self.against.items() if (d.mean < 0) == below}
+                for side, below in sides.items()
+            },
+            "ship": self.ship,
+        }
+
+
+def confirm(
+    checkpoint: Checkpoint, replays: Sequence[Replay], objective: Objective, rules: Sequence[str], threads: int = 1
+) -> Confirmation:
+    """Costs of a policy against rules, the first of which is the one to beat."""
+    arenas = [Arena(replay, objective) for replay in replays]
+    costs = checkpoint_costs(checkpoint, arenas, threads)
+    found = best_rules(replays, objective, rules)
+    against = {rule: difference(costs, other, objective) for rule, other in found.costs.items()}
+    sizes = [len(replay) for replay in replays]
+    return Confirmation(
+        rules[0] if rules[0] in against else found.best, against, len(replays), (min(sizes), max(sizes))
+    )
+
+
+def checkpoint_costs(checkpoint: Checkpoint, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:
+    """``[arenas]`` greedy cost of a saved policy."""
+    if checkpoint.network is None:
+        return np.asarray(linear_costs(checkpoint.base[None], arenas, threads)[0])
+    from dagsched.learn.learner import Learner
+
+    learner = Learner(checkpoint.network, checkpoint.base, checkpoint.normaliser, threads=threads)
+    learner.load(checkpoint.tensors)
+    return learner.greedy([NetworkArena(arena) for arena in arenas])

@@ -1,0 +1,121 @@
+"""Validation: what each policy costs on instances that training never sees, and which one is the best so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dagsched.evaluate.metrics import metrics
+from dagsched.learn.arena import Arena, Objective, linear_costs
+from dagsched.learn.checkpoint import Checkpoint, save_checkpoint
+from dagsched.learn.learner import Learner
+from dagsched.learn.logging import Log, waiting
+from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.run_folder import RunFolder
+from dagsched.learn.standard import RuleCosts, best_rules
+from dagsched.learn.trainer_state import TrainerState
+from dagsched.replay import Replay
+from dagsched.schedule import Schedule
+from dagsched.workflow import FloatArray
+
+_DOMAIN = 9
+
+
+class Judge:
+    """The validation instances of a run with what the rules cost there.
+
+    Args:
+        replays: validation instances.
+        objective: what costs.
+        folder: where ``eval/`` and ``best/`` lie.
+        rules: names to beat; none = every standard rule.
+        threads: compiled simulations at a time.
+        tell: called with (done, total) while the rules run.
+    """
+
+    def __init__(
+        self,
+        replays: Sequence[Replay],
+        objective: Objective,
+        folder: RunFolder,
+        rules: Sequence[str],
+        threads: int,
+        tell: Callable[[int, int], None],
+    ) -> None:
+        self.arenas = [Arena(replay, objective) for replay in replays]
+        self._networks = [NetworkArena(arena) for arena in self.arenas]
+        self._folder, self._threads = folder, threads
+        self.rules = _rule_costs(replays, objective, folder, rules, tell)
+
+    def linear(self, weights: FloatArray) -> tuple[FloatArray, Schedule]:
+        """Costs of a linear priority, and its schedule of the first instance."""
+        costs = linear_costs(weights[None], self.arenas, self._threads)[0]
+        self.arenas[0].run_linear(weights)
+        return costs, self.arenas[0].simulator.schedule("linear")
+
+    def network(
+        self, learner: Learner, samples: int, temperature: float, seed: Sequence[int]
+    ) -> tuple[FloatArray, Schedule, dict[str, float]]:
+        """Greedy costs, the schedule of the first instance, and what sampling costs beside it on some instances."""
+        some = self._networks[:samples]
+        greedy = learner.greedy(self._networks)
+        rng = np.random.default_rng([_DOMAIN, *seed])
+        groups = learner.sample(some, 1, rng, temperature=temperature, record=False)
+        sampled = float(np.mean([t.cost for group in groups for t in group]))
+        beside = {
+            "eval/cost_sampled": sampled,
+            "eval/sampled_over_greedy": sampled / max(float(greedy[: len(some)].mean()), 1e-12),
+        }
+        return greedy, learner.schedule(self._networks[0]), beside
+
+    def consider(
+        self,
+        state: TrainerState,
+        log: Log,
+        kind: str,
+        costs: FloatArray,
+        schedule: Schedule,
+        beside: Mapping[str, float],
+        checkpoint: Callable[[], Checkpoint],
+    ) -> str:
+        """Log a policy's costs, keep it in ``best/`` if none was better, and say how it stands.
+
+        Args:
+            state: its history and best are updated.
+            log: where the scalars go.
+            kind: ``rule``, ``evolved`` or ``ppo``.
+            costs: on all validation instances.
+            schedule: of the first of them.
+            beside: further scalars.
+            checkpoint: makes the checkpoint if it is to be kept; ``state.best`` is then up to date.
+        """
+        rule = self.rules.best
+        ratio = float(costs.mean() / max(self.rules.costs[rule].mean(), 1e-12))
+        shown = {f"eval/{name}": float(value) for name, value in metrics(schedule).items() if value is not None}
+        found = {"eval/cost": float(costs.mean()), "eval/ratio_best_rule": ratio, **beside, **waiting(schedule)}
+        log.scalars(shown | found, state.total)
+        log.gantt(schedule, state.total)
+        state.history.append({"step": state.total, "kind": kind, **found})
+        self._folder.write_json("eval/validation.json", state.history)
+        if not state.best or found["eval/cost"] < state.best["cost"]:
+            state.best = {"cost": found["eval/cost"], "ratio_best_rule": ratio, "step": state.total, "kind": kind}
+            save_checkpoint(self._folder.best, checkpoint())
+        return f"{kind} {ratio - 1:+.2%} against {rule}, best {state.best['ratio_best_rule'] - 1:+.2%}"
+
+
+def _rule_costs(
+    replays: Sequence[Replay],
+    objective: Objective,
+    folder: RunFolder,
+    rules: Sequence[str],
+    tell: Callable[[int, int], None],
+) -> RuleCosts:
+    """Costs of the rules on validation, kept in the run folder."""
+    kept: Any = folder.read_json("eval/rules.json")
+    if isinstance(kept, dict) and kept and all(len(costs) == len(replays) for costs in kept.values()):
+        return RuleCosts({name: np.array(costs) for name, costs in kept.items()})
+    found = best_rules(replays, objective, rules, tell)
+    folder.write_json("eval/rules.json", {name: costs.tolist() for name, costs in found.costs.items()})
+    return found

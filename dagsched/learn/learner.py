@@ -1,0 +1,135 @@
+"""A network with what it needs to act: base priority, normaliser, graphs; and its greedy and sampled runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from dagsched.features.builder import Normaliser
+from dagsched.learn.checkpoint import Checkpoint, Kind
+from dagsched.learn.rollout import NetworkArena, Trajectory, collect, evaluate, head_of
+from dagsched.nn.actor_critic import ActorCritic
+from dagsched.nn.batch import Batch, make_batch
+from dagsched.nn.config import NetworkConfig
+from dagsched.nn.encoder import Graph, graph_of
+from dagsched.nn.export import tensors_of, to_head
+from dagsched.policies.learned_kernel import Head
+from dagsched.replay import Replay
+from dagsched.schedule import Schedule
+from dagsched.workflow import FloatArray
+
+KEPT_GRAPHS = 1024
+"""Encoder inputs kept ready."""
+
+
+class Learner:
+    """One network in training.
+
+    Args:
+        config: its shape.
+        base: ``[F]`` raw weights of the base priority.
+        normaliser: of its inputs.
+        seed: of the initial weights.
+        device: where torch computes; simulations always run on the CPU.
+        threads: compiled simulations at a time.
+    """
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        base: FloatArray,
+        normaliser: Normaliser,
+        *,
+        seed: int = 0,
+        device: str = "cpu",
+        threads: int = 1,
+    ) -> None:
+        torch.manual_seed(seed)
+        self.config, self.base, self.normaliser = config, base, normaliser
+        self.device, self.threads = device, threads
+        self.model = ActorCritic(config).to(device)
+        self._graphs: OrderedDict[int, tuple[Replay, Graph]] = OrderedDict()
+
+    def greedy(self, arenas: Sequence[NetworkArena]) -> FloatArray:
+        """``[arenas]`` cost of the most probable actions."""
+        self._remember(arenas)
+        return evaluate(arenas, self.base, self._head(), self._embed, threads=self.threads)
+
+    def sample(
+        self,
+        arenas: Sequence[NetworkArena],
+        rollouts: int,
+        rng: np.random.Generator,
+        *,
+        temperature: float,
+        record: bool = True,
+    ) -> list[list[Trajectory]]:
+        """``rollouts`` sampled runs of each arena."""
+        self._remember(arenas)
+        seeds = rng.integers(1, 2**62, (len(arenas), rollouts)).tolist()
+        return collect(
+            arenas, self.base, self._head(), self._embed, seeds=seeds, temperature=temperature, record=record,
+            threads=self.threads,
+        )  # fmt: skip
+
+    def schedule(self, arena: NetworkArena, name: str = "ppo") -> Schedule:
+        """The greedy schedule of one arena."""
+        self._remember([arena])
+        arena.set_policy(self.base, self._head(), self._embed)
+        arena.run()
+        return arena.arena.simulator.schedule(name)
+
+    def batch(self, trajectories: Sequence[Any]) -> Batch:
+        """Recorded decisions as tensors on the device."""
+        return make_batch(trajectories, self.graph if self.model.encoder is not None else None).to(self.device)
+
+    def graph(self, replay: Replay) -> Graph:
+        """The encoder's input of a replay, kept for the next time."""
+        found = self._graphs.get(id(replay))
+        if found is None:
+            found = self._keep(replay, graph_of(replay, self.normaliser))
+        return found[1]
+
+    def tensors(self) -> dict[str, Any]:
+        """Copies of the weights as NumPy arrays."""
+        return tensors_of(self.model)
+
+    def load(self, tensors: Mapping[str, Any]) -> None:
+        """Take over saved weights."""
+        self.model.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in tensors.items()})
+
+    def checkpoint(self, objective: str, card: Mapping[str, Any], kind: Kind = "ppo") -> Checkpoint:
+        """The present weights as a checkpoint."""
+        return Checkpoint(kind, objective, self.base.copy(), self.normaliser, self.config, self.tensors(), dict(card))
+
+    def _head(self) -> Head:
+        return head_of(to_head(self.model, self.normaliser))
+
+    @property
+    def _embed(self) -> Any:
+        return None if self.model.encoder is None else self._embedding
+
+    def _embedding(self, replay: Replay) -> Any:
+        graph = self.graph(replay).to(self.device)
+        with torch.no_grad():
+            fixed, pooled = self.model.embed(graph.x, graph.edges)
+        return fixed.cpu().numpy(), pooled.cpu().numpy()
+
+    def _remember(self, arenas: Sequence[NetworkArena]) -> None:
+        """Graphs of arenas are built from the constants these already hold."""
+        if self.model.encoder is None:
+            return
+        for arena in arenas:
+            replay = arena.arena.replay
+            if id(replay) not in self._graphs:
+                self._keep(replay, graph_of(replay, self.normaliser, arena.arena.constants))
+
+    def _keep(self, replay: Replay, graph: Graph) -> tuple[Replay, Graph]:
+        self._graphs[id(replay)] = replay, graph
+        while len(self._graphs) > KEPT_GRAPHS:
+            self._graphs.popitem(last=False)
+        return replay, graph

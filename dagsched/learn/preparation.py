@@ -1,0 +1,65 @@
+"""What a network needs before its first step: a normaliser of its inputs, and the scale of its base priority."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dagsched.features.builder import Normaliser, node_features
+from dagsched.learn.arena import Arena
+from dagsched.workflow import FloatArray
+
+DECISIONS = 200
+"""Decisions of each replay that are looked at."""
+
+
+def fit_normaliser(arenas: Sequence[Arena], base: FloatArray) -> Normaliser:
+    """Mean and deviation of every feature over decisions of the base priority's greedy runs.
+
+    Args:
+        arenas: training replays.
+        base: ``[F]`` raw weights.
+    """
+    tasks: list[FloatArray] = []
+    general: list[FloatArray] = []
+    groups: list[FloatArray] = []
+    nodes: list[FloatArray] = []
+    for arena in arenas:
+        rows = arena.rows(base, DECISIONS)
+        for kept, found in zip((tasks, general, groups), rows, strict=True):
+            kept += found
+        nodes.append(node_features(arena.replay, arena.constants))
+    if not tasks:
+        raise ValueError("no training replay has a decision with a choice")
+    return Normaliser.fit(np.vstack(tasks), np.vstack(general), np.vstack(groups), np.vstack(nodes))
+
+
+def calibrate_scale(arenas: Sequence[Arena], base: FloatArray, entropy: float) -> float:
+    """The factor ``a`` at which ``softmax(a z)`` has a given mean entropy, as a share of that of a uniform choice.
+
+    Logits too peaked do not explore; ``z`` is the base score standardised over the candidates of a decision.
+
+    Args:
+        arenas: training replays.
+        base: ``[F]`` raw weights.
+        entropy: in (0, 1).
+    """
+    scores = [row @ base for arena in arenas for row in arena.rows(base, DECISIONS)[0]]
+    standard = [(s - s.mean()) / s.std() for s in scores if s.std() > 0]
+    if not standard:
+        return 1.0
+    low, high = 0.0, 64.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _relative_entropy(standard, middle) > entropy else (low, middle)
+    return float(0.5 * (low + high))
+
+
+def _relative_entropy(standard: Sequence[FloatArray], scale: float) -> float:
+    found = []
+    for z in standard:
+        share = np.exp(scale * (z - z.max()))
+        share /= share.sum()
+        found.append(float(-(share * np.log(np.maximum(share, 1e-300))).sum()) / np.log(len(z)))
+    return float(np.mean(found))

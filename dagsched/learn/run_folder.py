@@ -1,0 +1,120 @@
+"""The folder of one run: configuration, where it comes from, TensorBoard, checkpoints, the best model, evaluations.
+
+runs/<name>-s<seed>/{config.yaml, meta.json, tb/, checkpoints/step_N/, best/, eval/}
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dagsched import __version__
+from dagsched.errors import ConfigError
+from dagsched.features.schema import schema_hash
+from dagsched.files import write_atomic
+from dagsched.learn.config import TrainConfig
+
+STATE = "trainer_state.pt"
+KEPT = 3
+"""Checkpoints that are kept besides the best one."""
+
+
+class RunFolder:
+    """Paths of a run, and the files that describe it.
+
+    Raises:
+        ConfigError: if the folder holds another run, or none where one is to be resumed.
+    """
+
+    def __init__(self, config: TrainConfig, out: Path | None = None, *, resume: bool = False) -> None:
+        self.path = out or Path("runs") / f"{config.name}-s{config.seed}"
+        self._config = config
+        file = self.path / "config.yaml"
+        if self.path.exists() and not self.path.is_dir():
+            raise ConfigError(f"{self.path}: is a file; give a folder with --out")
+        if resume:
+            if not file.is_file():
+                raise ConfigError(f"{self.path}: there is no run to resume; start it without --resume")
+            before = TrainConfig.load(file)
+            if before != config:
+                changed = _differences(before.model_dump(), config.model_dump())
+                raise ConfigError(
+                    f"{self.path}: was started with another configuration ({'; '.join(changed[:3])}); resume with the "
+                    "same one or choose another --out"
+                )
+        elif self.path.exists() and any(self.path.iterdir()):
+            raise ConfigError(f"{self.path}: exists; go on with --resume, or choose another --out")
+
+    @property
+    def best(self) -> Path:
+        """The checkpoint chosen by validation."""
+        return self.path / "best"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files."""
+        return self.path / "tb"
+
+    def checkpoint(self, step: int) -> Path:
+        """The checkpoint after so many steps in all."""
+        return self.path / "checkpoints" / f"step_{step}"
+
+    def describe(self, source: Mapping[str, Any], command: str) -> None:
+        """Write ``config.yaml`` and ``meta.json``."""
+        import torch
+
+        meta = {
+            "command": command,
+            "source": dict(source),
+            "features": schema_hash(),
+            "versions": {"dagsched": __version__, "python": platform.python_version(), "torch": torch.__version__},
+        }
+        write_atomic(self.path / "config.yaml", self._config.dump())
+        self.write_json("meta.json", meta)
+
+    def write_json(self, name: str, value: Any) -> None:
+        """A JSON file below the folder."""
+        write_atomic(self.path / name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+    def read_json(self, name: str) -> Any:
+        """A JSON file below the folder; ``None`` if it is not there or not whole."""
+        try:
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def latest(self) -> Path:
+        """The checkpoint to resume from.
+
+        Raises:
+            ConfigError: if the run has not saved any.
+        """
+        found = self._steps()
+        if not found:
+            raise ConfigError(f"{self.path}: the run has saved no checkpoint yet; remove the folder and start again")
+        return self.checkpoint(found[-1])
+
+    def forget_old(self) -> None:
+        """Remove all but the newest checkpoints."""
+        for step in self._steps()[:-KEPT]:
+            shutil.rmtree(self.checkpoint(step), ignore_errors=True)
+
+    def _steps(self) -> list[int]:
+        names = [f.name for f in (self.path / "checkpoints").glob("step_*") if (f / STATE).is_file()]
+        return sorted(int(name[5:]) for name in names if re.fullmatch(r"step_\d{1,12}", name))
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> Sequence[str]:
+    found: list[str] = []
+    for key, old in before.items():
+        new = after[key]
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            found.append(f"{prefix}{key} {old!r}, now {new!r}")
+    return found

@@ -1,0 +1,329 @@
+"""A training run: the stages in order, validation, the best model, and its confirmation.
+
+Start reading at :meth:`Trainer.run`. Everything random is drawn from (seed, stage, step), and a run is saved between
+steps only, so that a resumed run equals one that never stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from dagsched.features.builder import Normaliser
+from dagsched.features.linear import start_weights
+from dagsched.learn.arena import Arena, Objective
+from dagsched.learn.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dagsched.learn.config import TrainConfig
+from dagsched.learn.config_sections import Stage
+from dagsched.learn.confirm import Confirmation, confirm
+from dagsched.learn.evolve import EvolveSettings, evolve
+from dagsched.learn.instances import Source, open_source, replays_of
+from dagsched.learn.judge import Judge
+from dagsched.learn.learner import Learner
+from dagsched.learn.logging import Log
+from dagsched.learn.network_steps import Outcome, imitate_step, ppo_step, self_label_step
+from dagsched.learn.preparation import calibrate_scale, fit_normaliser
+from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.run_folder import STATE, RunFolder
+from dagsched.learn.trainer_state import TrainerState
+from dagsched.schedule import Schedule
+from dagsched.workflow import FloatArray
+
+PREPARED = 32
+"""Training instances to which the normaliser is fitted."""
+_STAGE_IDS: dict[Stage, int] = {"evolve": 1, "imitate": 2, "ppo": 3, "self-label": 4}
+_SPLIT_BLOCK = 1 << 20
+"""Training instances of different stages come from different blocks of indices."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes:
+        folder: of the run.
+        finished: False if it was stopped; resume it then.
+        best: ``cost``, ``ratio_best_rule``, ``step`` and ``kind`` of the chosen checkpoint on validation.
+        confirmed: the choice against the rules on fresh instances; ``None`` if that was left out.
+    """
+
+    folder: Path
+    finished: bool
+    best: Mapping[str, Any]
+    confirmed: Confirmation | None = None
+
+
+class Trainer:
+    """One run in its folder.
+
+    Args:
+        config: what to do.
+        out: the run folder; by default ``runs/<name>-s<seed>``.
+        trace: train on this recorded trace instead of the configuration's suites.
+        resume: go on from the newest checkpoint of the folder.
+        command: the command line, for cards.
+        progress: called with (what, done, total, note).
+        say: prints one remark.
+
+    Raises:
+        ConfigError: for a folder that holds another run, or a source that cannot be trained on.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        *,
+        out: Path | None = None,
+        trace: Path | None = None,
+        resume: bool = False,
+        command: str = "",
+        progress: Callable[[str, int, int, str], None] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        torch.set_num_threads(1)
+        self.config, self._command = config, command
+        self._tell = progress or (lambda *_: None)
+        self._say = say or (lambda _: None)
+        self.folder = RunFolder(config, out, resume=resume)
+        self.source: Source = open_source(config, trace)
+        self.objective = cast(Objective, self.source.objective)
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.state = TrainerState()
+        self.learner: Learner | None = None
+        self.start = start_weights(config.start)
+        if resume:
+            self._restore()
+        else:
+            self.folder.describe(self.source.describe(), command)
+
+    def run(self, stop: Callable[[], bool] = lambda: False, *, confirm_stopped: bool = False) -> TrainResult:
+        """All stages, then confirmation.
+
+        Args:
+            stop: asked between steps; a stopped run is saved.
+            confirm_stopped: confirm the best model so far also when stopped.
+        """
+        config, state = self.config, self.state
+        self._clock = time.perf_counter() - state.elapsed
+        self._log = Log(self.folder.tensorboard, state.total + 1 if state.total else None)
+        try:
+            self._judge = Judge(
+                self._held_out("validation"), self.objective, self.folder, config.validation.rules, config.threads,
+                lambda done, total: self._tell("rules", done, total, ""),
+            )  # fmt: skip
+            if not state.history:
+                self._consider("rule", *self._judge.linear(self.start))
+            while state.stage < len(config.stages):
+                stage = config.stages[state.stage]
+                ended = self._evolve(stop) if stage == "evolve" else self._train_network(stage, stop)
+                if not ended:
+                    self._save()
+                    return self._confirm(False) if confirm_stopped else TrainResult(self.folder.path, False, state.best)
+                state.stage, state.step, state.optimiser = state.stage + 1, 0, None
+                self._save()
+            return self._confirm(True)
+        finally:
+            self._log.close()
+
+    # ------------------------------------------------------------------ stages
+
+    def _evolve(self, stop: Callable[[], bool]) -> bool:
+        """CMA-ES over linear priorities; a stopped search begins again, and finds the same."""
+        section, state = self.config.evolve, self.state
+        before, state.step = state.total - state.step, 0
+        settings = EvolveSettings(
+            section.steps, section.population, section.instances, section.sigma, section.validate_every,
+            self.config.features.blocks, self.config.threads,
+        )  # fmt: skip
+        train = self._arenas("evolve", 0, section.pool)
+        best = 1.0
+        weights = self.start
+        total = section.steps * section.seeds
+        for number in range(section.seeds):
+            seed = self.config.seed * 1000 + number
+            for found in evolve(self.start, train, self._judge.arenas, settings, seed=seed, stop=stop):
+                state.step = number * section.steps + found.step
+                state.total = before + state.step
+                scalars = {
+                    "evolve/train": found.train,
+                    "evolve/validation": found.validation,
+                    "evolve/sigma": found.sigma,
+                }
+                self._log.scalars(scalars | self._times(), state.total)
+                if found.validation < best:
+                    best, weights = found.validation, found.weights
+                self._tell("evolve", state.step, total, f"{found.validation - 1:+.2%} against {self.config.start}")
+            if stop():
+                break
+        state.evolved = weights.tolist()
+        if state.step < total:
+            state.step, state.total = 0, before
+            return False
+        self._consider("evolved", *self._judge.linear(weights))
+        return True
+
+    def _train_network(self, stage: Stage, stop: Callable[[], bool]) -> bool:
+        """Steps of a stage that trains the network, with a validation now and then."""
+        section, state, total = self.config.section(stage), self.state, self.config.steps_of(stage)
+        learner = self.learner = self.learner or self._new_learner()
+        optimiser = torch.optim.Adam(learner.model.parameters(), section.learning_rate, eps=1e-5)
+        if state.optimiser is not None:
+            optimiser.load_state_dict(state.optimiser)
+        note = ""
+        while state.step < total:
+            if stop():
+                state.optimiser = optimiser.state_dict()
+                return False
+            outcome = self._step(stage, learner, optimiser, section)
+            state.step, state.total = state.step + 1, state.total + 1
+            state.decisions += outcome.decisions
+            self._log.scalars(outcome.scalars | self._times(), state.total)
+            if state.step % self.config.validation.every == 0 or state.step == total:
+                state.optimiser = optimiser.state_dict()
+                note = self._validate(stage, learner)
+            self._tell(stage, state.step, total, note)
+        return True
+
+    def _step(self, stage: Stage, learner: Learner, optimiser: torch.optim.Optimizer, section: Any) -> Outcome:
+        step = self.state.step
+        rng = np.random.default_rng([self.config.seed, _STAGE_IDS[stage], step])
+        arenas = self._arenas(stage, step * section.instances, section.instances)
+        if stage == "imitate":
+            return imitate_step(learner, optimiser, arenas, section, rng)
+        networks = [NetworkArena(arena) for arena in arenas]
+        if stage == "ppo":
+            return ppo_step(learner, optimiser, networks, section, rng, step / max(1, section.steps - 1))
+        return self_label_step(learner, optimiser, networks, section, rng)
+
+    def _new_learner(self) -> Learner:
+        """An untrained network on the base priority: the start rule or what evolve found."""
+        config, state = self.config, self.state
+        base = np.array(state.evolved) if state.evolved and config.network.base == "evolved" else self.start
+        arenas = self._arenas("evolve", 0, PREPARED)
+        scale = config.network.scale
+        if scale == "auto":
+            scale = calibrate_scale(arenas, base, config.network.entropy)
+        state.scale = float(scale)
+        return self._learner(base, fit_normaliser(arenas, base), float(scale))
+
+    def _learner(self, base: FloatArray, normaliser: Normaliser, scale: float) -> Learner:
+        shape = self.config.network.resolved(self.config.features, scale)
+        return Learner(shape, base, normaliser, seed=self.config.seed, device=self.device, threads=self.config.threads)
+
+    # ------------------------------------------------------------------ validation
+
+    def _validate(self, stage: Stage, learner: Learner) -> str:
+        """Judge the network as it is, and save the run."""
+        state, section = self.state, self.config.section(stage)
+        temperature = getattr(section, "temperature", 1.0)
+        if stage == "ppo":
+            temperature = section.temperature_at(state.step / max(1, section.steps - 1))
+        seed = (self.config.seed, state.total)
+        costs, schedule, beside = self._judge.network(learner, self.config.validation.samples, temperature, seed)
+        note = self._consider("ppo", costs, schedule, beside)
+        self._save()
+        return note
+
+    def _consider(
+        self, kind: str, costs: FloatArray, schedule: Schedule, beside: Mapping[str, float] | None = None
+    ) -> str:
+        return self._judge.consider(
+            self.state, self._log, kind, costs, schedule, beside or {}, lambda: self._checkpoint(kind)
+        )
+
+    def _checkpoint(self, kind: str) -> Checkpoint:
+        card = self._card()
+        if kind == "ppo":
+            assert self.learner is not None
+            return self.learner.checkpoint(self.objective, card)
+        base = self.start if kind == "rule" or self.state.evolved is None else np.array(self.state.evolved)
+        normaliser = self.learner.normaliser if self.learner is not None else _plain_normaliser()
+        return Checkpoint("evolved", self.objective, base, normaliser, card=card)
+
+    def _card(self) -> dict[str, Any]:
+        return {
+            "name": self.config.name,
+            "data": self.source.describe(),
+            "seed": self.config.seed,
+            "start": self.config.start,
+            "stages": list(self.config.stages),
+            "step": self.state.total,
+            "validation": {"instances": len(self._judge.arenas), **self.state.best},
+            "command": self._command,
+        }
+
+    def _confirm(self, finished: bool) -> TrainResult:
+        """The chosen model against the rules on fresh instances; the result goes into its card."""
+        best = self.state.best
+        self._tell("confirm", 0, 1, "")
+        chosen = load_checkpoint(self.folder.best)
+        found = confirm(
+            chosen, self._held_out("confirm"), self.objective, tuple(self._judge.rules.costs), self.config.threads
+        )
+        save_checkpoint(self.folder.best, replace(chosen, card={**chosen.card, **found.card()}))
+        against = {rule: d.to_dict() for rule, d in found.against.items()}
+        self.folder.write_json(
+            "eval/result.json", {"best": best, "rule": found.rule, "ship": found.ship, "against": against}
+        )
+        final = {
+            "hparam/confirm_against_rule": found.against[found.rule].mean,
+            "hparam/validation_ratio": best["ratio_best_rule"],
+        }
+        self._log.hyper_parameters(self.config.model_dump(mode="json"), final)
+        self._tell("confirm", 1, 1, "")
+        return TrainResult(self.folder.path, finished, best, found)
+
+    # ------------------------------------------------------------------ instances, state
+
+    def _arenas(self, stage: Stage, first: int, count: int) -> list[Arena]:
+        """Training instances; each stage has its own."""
+        block = _STAGE_IDS[stage] * _SPLIT_BLOCK
+        return [Arena(self.source.replay("train", block + first + k), self.objective) for k in range(count)]
+
+    def _held_out(self, split: Any) -> Sequence[Any]:
+        wanted = self.config.validation.instances if split == "validation" else self.config.validation.confirm
+        replays = replays_of(self.source, split, wanted)
+        if len(replays) < wanted:
+            self._say(f"{split}: the data has {len(replays)} instances, {wanted} were asked for")
+        return replays
+
+    def _times(self) -> dict[str, float]:
+        elapsed = time.perf_counter() - self._clock
+        self.state.elapsed = elapsed
+        return {
+            "time/time_elapsed": elapsed,
+            "time/total_timesteps": float(self.state.decisions),
+            "time/fps": self.state.decisions / max(elapsed, 1e-9),
+        }
+
+    def _save(self) -> None:
+        """The run as it stands between two steps."""
+        kind = "ppo" if self.learner is not None else "evolved"
+        path = self.folder.checkpoint(self.state.total)
+        save_checkpoint(path, self._checkpoint(kind), extra={STATE: self.state.to_bytes()})
+        self.folder.forget_old()
+        self._log.flush()
+
+    def _restore(self) -> None:
+        path = self.folder.latest()
+        self.state = TrainerState.from_file(path / STATE)
+        saved = load_checkpoint(path)
+        if saved.network is not None:
+            assert self.state.scale is not None
+            self.learner = self._learner(saved.base, saved.normaliser, self.state.scale)
+            self.learner.load(saved.tensors)
+
+
+def _plain_normaliser() -> Normaliser:
+    """Of a policy without a network: changes nothing."""
+    from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_NAMES
+
+    parts = {"task": TASK_NAMES, "global": GLOBAL_NAMES, "group": GROUP_NAMES, "node": NODE_FEATURES}
+    zeros = {f"{name}_mean": np.zeros(len(names)) for name, names in parts.items()}
+    return Normaliser(**zeros, **{f"{name}_std": np.ones(len(names)) for name, names in parts.items()})
