@@ -10,13 +10,11 @@ import numpy as np
 
 from dagsched import graph
 from dagsched.features import kernel as features
-from dagsched.features.builder import observable
 from dagsched.features.schema import TASK_NAMES
-from dagsched.policies import learned_kernel
-from dagsched.policies.learned_kernel import Linear
+from dagsched.policies.learned import LinearRunner
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.simulator import Simulator
 from dagsched.workflow import FloatArray
 
 Objective = Literal["makespan", "flow_time", "slo"]
@@ -25,41 +23,30 @@ _TARDINESS = 0.05
 
 
 class Arena:
-    """One replay with its simulator, constants and tracker, reset for every run. Not for two threads at once."""
+    """One replay with all that drives it, reset for every run. Not for two threads at once."""
 
     def __init__(self, replay: Replay, objective: Objective) -> None:
         self.replay, self.objective = replay, objective
         self.simulator = Simulator(replay)
-        self.problem, self.constants = observable(replay)
-        self.tracker = features.new_tracker(self.problem)
-        self.linear = new_linear(len(replay))
+        self.runner = LinearRunner(self.simulator)
+        self.problem, self.constants = self.runner.problem, self.runner.constants
+        self.tracker, self.linear = self.runner.tracker, self.runner.linear
         self._cost = cost_function(replay, objective)
 
     def reset(self) -> None:
         """Back before the first arrival."""
-        self.simulator.reset()
-        features.reset_tracker(self.tracker)
+        self.runner.reset()
 
     def set_weights(self, weights: FloatArray) -> None:
         """Use the linear priority of raw weights ``[F]``."""
-        self.linear.weights[:] = weights
-        learned_kernel.project(self.constants, self.linear)
+        self.runner.set_weights(weights)
 
     def run_linear(self, weights: FloatArray) -> float:
         """Cost of one greedy run."""
-        self.reset()
-        self.set_weights(weights)
-        while self._step_linear(MANY) == kernel.GROW:
-            self.simulator.grow()
+        self.runner.reset()
+        self.runner.set_weights(weights)
+        self.runner.run()
         return self.cost()
-
-    def _step_linear(self, most: int) -> int:
-        sim = self.simulator
-        return int(
-            learned_kernel.run_by_linear(
-                self.problem, sim.state, sim.truth, self.constants, self.tracker, self.linear, most
-            )
-        )
 
     def cost(self) -> float:
         """Cost of the finished run."""
@@ -85,7 +72,7 @@ class Arena:
                     tasks.append(observer.tasks[:count].copy())
                     general.append(observer.general.copy())
                     groups.append(observer.groups.copy())
-                status = self._step_linear(stride)
+                status = self.runner.step(stride)
                 if status == kernel.GROW:
                     self.simulator.grow()
                 if status == kernel.DONE:
@@ -121,17 +108,6 @@ class Observer:
             self.groups,
         )
         return min(int(count), len(self.candidates))
-
-
-def new_linear(tasks: int, noise: int = 0) -> Linear:
-    """Blank arrays of a linear priority."""
-    return Linear(
-        weights=np.zeros(len(TASK_NAMES)),
-        fixed=np.zeros((tasks, 2)),
-        noise=np.zeros(noise),
-        row=np.zeros(len(TASK_NAMES)),
-        spread=np.array([np.inf, -np.inf]),
-    )
 
 
 def cost_function(replay: Replay, objective: Objective) -> Callable[[FloatArray], float]:

@@ -150,8 +150,9 @@ class NetworkArena:
 def _larger(record: Record, head: Head, groups: int, tasks: int) -> Record:
     decisions = max(2 * (len(record.row_ptr) - 1), tasks + 16)
     larger = learned_kernel.new_record(head, groups, decisions, max(2 * len(record.task), 12 * tasks + 128))
-    for old, new in zip(record, larger, strict=True):
-        new[: len(old)] = old
+    for name in record._fields:
+        old = getattr(record, name)
+        getattr(larger, name)[: len(old)] = old
     return larger
 
 

@@ -22,7 +22,7 @@ from dagsched.features.kernel import (
     fill_groups,
     look,
 )
-from dagsched.features.schema import CLIP
+from dagsched.features.schema import CLIP, MOST_CANDIDATES
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,
@@ -200,6 +200,7 @@ class Scratch(NamedTuple):
     shared: Float32Array  # [H]
     h1: Float32Array  # [H]
     h2: Float32Array  # [H2]
+    noise: FloatArray  # [T] added to the logit of each task (sampling whole schedules), or [0]
     counter: IntArray  # [8]
     random: NDArray[np.uint64]  # [1]
 
@@ -425,7 +426,10 @@ def logits(P, S, K, X, L, N, W):
     _share_layer(P, S, K, X, N, W)
     for k in range(count):
         _fill_candidate(P, S, K, X, N, W, k)
-        W.logit[k] = N.setting[SHARPNESS] * W.z[k] + _residual(P, N, W, k, W.eligible[W.candidate[k]])
+        task = W.eligible[W.candidate[k]]
+        W.logit[k] = N.setting[SHARPNESS] * W.z[k] + _residual(P, N, W, k, task)
+        if len(W.noise) > 0:
+            W.logit[k] += W.noise[task]
     W.logit[count] = -np.inf
     if N.setting[MAY_WAIT] > 0 and S.counter[EVENTS] > 0:
         W.logit[count] = _wait_logit(N, W, count)
@@ -543,7 +547,12 @@ def evaluate_logits(P, S, K, X, L, N, W):
 
 
 def new_scratch(
-    problem: Problem, head: Head, embedding: tuple[Float32Array, Float32Array] | None = None, candidates: int = 64
+    problem: Problem,
+    head: Head,
+    embedding: tuple[Float32Array, Float32Array] | None = None,
+    *,
+    candidates: int = MOST_CANDIDATES,
+    noise: int = 0,
 ) -> Scratch:
     """Work space for one replay; ``embedding`` is what the encoder adds, ``[T, H]`` each."""
     tasks, hidden, groups = len(problem.task), len(head.b1), len(problem.group_ptr) - 1
@@ -571,6 +580,7 @@ def new_scratch(
         shared=np.zeros(hidden, np.float32),
         h1=np.zeros(hidden, np.float32),
         h2=np.zeros(len(head.b2), np.float32),
+        noise=np.zeros(noise),
         counter=np.zeros(8, np.int64),
         random=np.zeros(1, np.uint64),
     )

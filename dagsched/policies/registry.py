@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from dagsched.errors import PolicyError
-from dagsched.policies import cpsat, rules, sampling
+from dagsched.policies import cpsat, learned, rules, sampling
 from dagsched.policies.base import Policy
 from dagsched.policies.listing import ListPlanner
 from dagsched.policies.runners import (
@@ -38,7 +38,7 @@ class PolicyInfo:
     Attributes:
         name: what a spec begins with.
         description: one line.
-        kind: ``rule``, ``list`` (static list scheduler), ``search`` or ``exact``.
+        kind: ``rule``, ``list`` (static list scheduler), ``search``, ``learned`` or ``exact``.
         options: option names with their meaning.
         make: builds the policy from (full spec, options).
     """
@@ -195,6 +195,34 @@ _POLICIES: dict[str, PolicyInfo] = {
             "search",
             sampling.make_sampling,
             sampling.OPTIONS,
+        ),
+        PolicyInfo(
+            "evolved",
+            "linear priority tuned by an evolution strategy, from a checkpoint",
+            "learned",
+            learned.make_learned("evolved"),
+            learned.OPTIONS,
+        ),
+        PolicyInfo(
+            "ppo",
+            "the evolved priority plus a network trained by PPO, from a checkpoint",
+            "learned",
+            learned.make_learned("ppo"),
+            learned.OPTIONS,
+        ),
+        PolicyInfo(
+            "evolved-sample",
+            "best of n whole schedules of `evolved` with Gumbel noise (batch, no noise)",
+            "learned",
+            learned.make_sampler("evolved"),
+            learned.SAMPLE_OPTIONS,
+        ),
+        PolicyInfo(
+            "ppo-sample",
+            "best of n whole schedules of `ppo` with Gumbel noise (batch, no noise)",
+            "learned",
+            learned.make_sampler("ppo"),
+            learned.SAMPLE_OPTIONS,
         ),
         PolicyInfo(
             "cp-sat",

@@ -99,13 +99,14 @@ class SamplingOptions:
             n=whole("n", default.n, 1),
             generation=pick("sgs", "parallel" if options.get("fbi") == "1" else "mixed", GENERATIONS),
             improve=pick("fbi", "0", {"0": None, "1": None}) == "1",
-            scales=_scales(spec, options.get("scales")),
+            scales=read_scales(spec, options.get("scales")),
             objective=pick("objective", default.objective, OBJECTIVES),
             seed=whole("seed", 0, 0),
         )
 
 
-def _scales(spec: str, text: str | None) -> tuple[float, ...]:
+def read_scales(spec: str, text: str | None) -> tuple[float, ...]:
+    """The noise ladder of a spec, by default that of :class:`SamplingOptions`."""
     if text is None:
         return SamplingOptions().scales
     try:
@@ -256,7 +257,7 @@ def _sample_nodes(
             inserter.clear()
             plan = inserter.plan(np.lexsort((problem.tie, -key)), replay.first_arrival)
             finish = inserter.finish
-        value = _objective(replay, finish, options.objective)
+        value = objective_value(replay, finish, options.objective)
         if value < best:
             best, best_plan = value, plan
         k += 1
@@ -264,7 +265,8 @@ def _sample_nodes(
     return best, best_plan
 
 
-def _objective(replay: Replay, finish: FloatArray, objective: str) -> float:
+def objective_value(replay: Replay, finish: FloatArray, objective: str) -> float:
+    """Makespan, or mean flow time, in seconds of finish times ``[T]``."""
     if objective == "flow_time":
         return float((np.maximum.reduceat(finish, replay.workflow_ptr[:-1]) - replay.arrival).mean())
     return float(finish.max() - replay.first_arrival)

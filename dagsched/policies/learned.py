@@ -1,0 +1,321 @@
+"""``evolved`` and ``ppo``: trained priorities and networks as policies; their samplers of whole schedules.
+
+A checkpoint is chosen when a replay begins, by what can be observed of it (``docs/learning.md``). Deciding is
+compiled; torch is imported only to embed graphs, once, for a network with an encoder.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dagsched.errors import CheckpointError, PolicyError
+from dagsched.features import kernel as features
+from dagsched.features.builder import build_constants
+from dagsched.policies import learned_kernel
+from dagsched.policies.base import Plan
+from dagsched.policies.learned_kernel import Head, Linear
+from dagsched.policies.runners import PlanPolicy, Runner, _drive
+from dagsched.policies.sampling import check_plannable
+from dagsched.replay import Replay
+from dagsched.shipped import shipped
+from dagsched.simulator import kernel
+from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.state import with_area_below
+from dagsched.workflow import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from dagsched.learn.checkpoint import Checkpoint
+
+DEFAULT = "checkpoints/default"
+OBJECTIVES = ("makespan", "flow_time", "slo")
+OPTIONS: Mapping[str, str] = {
+    "checkpoint": "folder of a trained policy or an index of several (auto: the shipped ones)",
+    "objective": "makespan, flow_time or slo (auto: makespan for a batch, slo with deadlines, else flow_time)",
+}
+SAMPLE_OPTIONS: Mapping[str, str] = {
+    **OPTIONS,
+    "n": "whole schedules; the first is the greedy one (256)",
+    "scales": "ladder of noise scales as shares of the priority's spread, taken in turn (0.01,0.02,0.05,0.1)",
+    "seed": "random seed (0)",
+}
+_LOGIT_SPREAD = 4.0
+_SEED_DOMAIN = 0x4C534D50
+
+
+class LinearRunner:
+    """Drives one simulator with a linear priority; everything is allocated once and reset for each run."""
+
+    def __init__(self, simulator: Simulator, weights: FloatArray | None = None, *, noise: bool = False) -> None:
+        self.simulator = simulator
+        self.problem = with_area_below(simulator.problem, simulator.replay)
+        self.constants = build_constants(simulator.replay, self.problem)
+        self.tracker = features.new_tracker(self.problem)
+        tasks = len(simulator.replay)
+        self.linear = Linear(
+            weights=np.zeros(features.TASK_COUNT),
+            fixed=np.zeros((tasks, 2)),
+            noise=np.zeros(tasks if noise else 0),
+            row=np.zeros(features.TASK_COUNT),
+            spread=np.array([np.inf, -np.inf]),
+        )
+        if weights is not None:
+            self.set_weights(weights)
+
+    def set_weights(self, weights: FloatArray) -> None:
+        """Use the priority of raw weights ``[F]``."""
+        self.linear.weights[:] = weights
+        learned_kernel.project(self.constants, self.linear)
+
+    def reset(self) -> None:
+        """Back before the first arrival."""
+        self.simulator.reset()
+        features.reset_tracker(self.tracker)
+
+    def step(self, most: int) -> int:
+        """Take at most so many decisions; returns the kernel's status."""
+        sim = self.simulator
+        return int(
+            learned_kernel.run_by_linear(
+                self.problem, sim.state, sim.truth, self.constants, self.tracker, self.linear, most
+            )
+        )
+
+    def run(self, most: int = MANY) -> None:
+        """Go on until the end or for so many decisions."""
+        _drive(self.simulator, most, self.step, {kernel.GROW: self.simulator.grow})
+
+
+class NetworkRunner(LinearRunner):
+    """Drives one simulator with the residual network on a linear priority, greedily."""
+
+    def __init__(
+        self, simulator: Simulator, weights: FloatArray, head: Head, embedding: Any, *, noise: bool = False
+    ) -> None:
+        super().__init__(simulator, weights)
+        self.head = head
+        self.scratch = learned_kernel.new_scratch(
+            self.problem, head, embedding, noise=len(simulator.replay) if noise else 0
+        )
+        self._record = learned_kernel.new_record(head, len(simulator.replay.cluster.groups), 1, 1)
+
+    def reset(self) -> None:
+        """Back before the first arrival."""
+        super().reset()
+        learned_kernel.reset_scratch(self.scratch)
+
+    def step(self, most: int) -> int:
+        """Take at most so many decisions; returns the kernel's status."""
+        sim = self.simulator
+        status = learned_kernel.run_by_network(
+            self.problem, sim.state, sim.truth, self.constants, self.tracker, self.linear, self.head, self.scratch,
+            self._record, most,
+        )  # fmt: skip
+        sim.truncated = int(self.scratch.counter[learned_kernel.CUT])
+        return int(status)
+
+    def logits(self) -> tuple[IntArray, FloatArray]:
+        """(candidates, their logits) at the present decision."""
+        sim, scratch = self.simulator, self.scratch
+        count = learned_kernel.evaluate_logits(
+            self.problem, sim.state, self.constants, self.tracker, self.linear, self.head, scratch
+        )
+        return scratch.eligible[scratch.candidate[:count]].copy(), scratch.logit[:count].copy()
+
+
+def objective_of(replay: Replay) -> str:
+    """What a replay asks for by its nature: makespan for a batch, SLO where there are deadlines, else flow time."""
+    if replay.is_batch:
+        return "makespan"
+    return "slo" if np.isfinite(replay.deadline).any() else "flow_time"
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedOptions:
+    """Which checkpoint: ``kind`` is ``evolved`` or ``ppo``."""
+
+    spec: str
+    kind: str
+    checkpoint: str = "auto"
+    objective: str = "auto"
+
+    @classmethod
+    def parse(cls, spec: str, kind: str, options: Mapping[str, str]) -> LearnedOptions:
+        """Read the options of a spec.
+
+        Raises:
+            PolicyError: for an objective that does not exist.
+        """
+        objective = options.get("objective", "auto")
+        if objective not in ("auto", *OBJECTIVES):
+            raise PolicyError(f"policy {spec!r}: objective is {objective!r}, expected auto, {', '.join(OBJECTIVES)}")
+        return cls(spec, kind, options.get("checkpoint", "auto"), objective)
+
+    @property
+    def folder(self) -> Path:
+        """Where the checkpoint or the index lies."""
+        return shipped(f"{DEFAULT}") if self.checkpoint == "auto" else Path(self.checkpoint)
+
+    def load(self, replay: Replay) -> Checkpoint:
+        """The checkpoint for this replay.
+
+        Raises:
+            PolicyError: if there is none for it, or it cannot be read.
+        """
+        objective = objective_of(replay) if self.objective == "auto" else self.objective
+        try:
+            checkpoint = resolve(self.folder, replay, objective)
+        except CheckpointError as error:
+            raise PolicyError(f"policy {self.spec!r}: {error}") from None
+        if self.kind == "ppo" and checkpoint.network is None:
+            raise PolicyError(f"policy {self.spec!r}: the checkpoint holds an evolved priority alone; use evolved")
+        return checkpoint
+
+
+def resolve(folder: Path, replay: Replay, objective: str) -> Checkpoint:
+    """The checkpoint in a folder, or the one its index names for this replay and objective.
+
+    Raises:
+        CheckpointError: see :mod:`dagsched.learn.checkpoint`.
+    """
+    from dagsched.learn.choice import choose
+
+    path = choose(folder, replay, objective)
+    card = path / "card.json"
+    stamp = card.stat().st_mtime_ns if card.is_file() else 0
+    return _load(str(path), stamp)
+
+
+@lru_cache(maxsize=16)
+def _load(path: str, stamp: int) -> Checkpoint:  # noqa: ARG001 - a changed file is read again
+    from dagsched.learn.checkpoint import load_checkpoint
+
+    return load_checkpoint(path)
+
+
+def make_runner(simulator: Simulator, checkpoint: Checkpoint, kind: str, *, noise: bool = False) -> LinearRunner:
+    """What drives a simulator with a checkpoint: its priority alone (``evolved``) or its network (``ppo``)."""
+    if kind == "evolved" or checkpoint.network is None:
+        return LinearRunner(simulator, checkpoint.base, noise=noise)
+    head, embed = compiled(checkpoint)
+    embedding = None if embed is None else embed(simulator.replay)
+    return NetworkRunner(simulator, checkpoint.base, head, embedding, noise=noise)
+
+
+@lru_cache(maxsize=8)
+def compiled(checkpoint: Checkpoint) -> tuple[Head, Any]:
+    """(head, embedding function or None) of a network."""
+    from dagsched.nn.export import build_model, embed_fn, head_arrays
+
+    assert checkpoint.network is not None
+    head = Head(**head_arrays(checkpoint.tensors, checkpoint.network, checkpoint.normaliser))
+    if checkpoint.network.encoder == "none":
+        return head, None
+    return head, embed_fn(build_model(checkpoint.tensors, checkpoint.network), checkpoint.normaliser)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPolicy:
+    """The eligible task of largest learned priority (``evolved``) or logit (``ppo``)."""
+
+    name: str
+    options: LearnedOptions
+    reproducible: bool = True
+
+    def begin(self, simulator: Simulator) -> Runner:
+        """See :class:`dagsched.policies.base.Policy`."""
+        checkpoint = self.options.load(simulator.replay)
+        return make_runner(simulator, checkpoint, self.options.kind).run
+
+
+def make_learned(kind: str) -> Any:
+    """The factory of ``evolved`` or ``ppo`` for the registry."""
+
+    def make(spec: str, options: Mapping[str, str]) -> LearnedPolicy:
+        return LearnedPolicy(spec, LearnedOptions.parse(spec, kind, options))
+
+    return make
+
+
+def make_sampler(kind: str) -> Any:
+    """The factory of ``evolved-sample`` or ``ppo-sample`` for the registry."""
+
+    def make(spec: str, options: Mapping[str, str]) -> PlanPolicy:
+        from dagsched.policies.sampling import read_scales
+
+        chosen = LearnedOptions.parse(spec, kind, options)
+        numbers = {}
+        for key, default, least in (("n", 256, 1), ("seed", 0, 0)):
+            text = options.get(key, str(default))
+            if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
+                raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least}")
+            numbers[key] = int(text)
+        scales = read_scales(spec, options.get("scales"))
+        return PlanPolicy(
+            spec,
+            lambda replay, policy_seed: SamplePlanner(
+                chosen, numbers["n"], scales, (numbers["seed"], policy_seed), replay
+            ),
+        )
+
+    return make
+
+
+class SamplePlanner:
+    """Best of many whole schedules of a learned policy under Gumbel noise on its scores, one draw a task.
+
+    Sample 0 is the greedy schedule; sample ``k`` adds noise of ``scales[k % len(scales)]`` times the spread of the
+    scores met in sample 0. Everything runs on estimates.
+    """
+
+    def __init__(
+        self,
+        options: LearnedOptions,
+        n: int,
+        scales: tuple[float, ...],
+        seeds: tuple[int, int],
+        replay: Replay,
+    ) -> None:
+        check_plannable(options.spec, replay)
+        self._options, self._n, self._scales, self._seeds, self._replay = options, n, scales, seeds, replay
+
+    def plan_arrivals(self, workflows: IntArray, now: float) -> Plan:  # noqa: ARG002
+        """The plan of the whole batch; everything arrives at the first call."""
+        return self.best()[1]
+
+    def best(self) -> tuple[float, Plan]:
+        """(cost on the estimates in seconds, plan) of the best schedule."""
+        from dagsched.policies.sampling import objective_value
+
+        replay = self._replay
+        checkpoint = self._options.load(replay)
+        simulator = Simulator(replay)
+        simulator.truth = replay.estimate
+        runner = make_runner(simulator, checkpoint, self._options.kind, noise=True)
+        network = isinstance(runner, NetworkRunner)
+        noise = runner.scratch.noise if isinstance(runner, NetworkRunner) else runner.linear.noise
+        stream = np.random.default_rng(np.random.SeedSequence(self._seeds, spawn_key=(_SEED_DOMAIN,)))
+        objective = "makespan" if self._options.objective == "auto" else self._options.objective
+        best, plan = math.inf, None
+        spread = 0.0
+        for k in range(self._n):
+            if k:
+                noise[:] = self._scales[k % len(self._scales)] * spread * stream.gumbel(size=len(replay))
+            runner.reset()
+            runner.run()
+            if k == 0:
+                low, high = runner.linear.spread
+                spread = _LOGIT_SPREAD * runner.head.setting[0] if network else float(high - low)  # type: ignore[attr-defined]
+            value = objective_value(replay, simulator.state.task["finish"], objective)
+            if value < best:
+                schedule = simulator.schedule("sample")
+                best, plan = value, Plan(schedule.task, schedule.node, schedule.count, schedule.start)
+        assert plan is not None
+        return best, plan
