@@ -17,6 +17,7 @@ from dagsched.simulator.kernel import (
     ARRIVED,
     DECISIONS,
     EVENTS,
+    INDEX,
     NOW,
     READY,
     Problem,
@@ -189,9 +190,9 @@ def _look_at_ready(P, S, K, X):
     look = X.counter[LOOKS]
     longest, blocked, ages, eligible, active, late = 0.0, -1.0, 0.0, 0, 0, 0
     for k in range(S.counter[READY]):
-        task = S.ready[k]
+        task = S.ready[k] & INDEX
         bottom = P.task[task].bottom
-        w = P.task[task].workflow
+        w = P.task[task].workflow & INDEX
         if X.stamp[w] != look:
             X.stamp[w] = look
             X.longest[w] = bottom
@@ -264,8 +265,8 @@ def _fill_children(P, S, X, task, out):
     alone, longest, least, total = 0, 0.0, MOST_PARENTS + 1, 0.0
     first = P.child_ptr[task]
     for at in range(first, min(P.child_ptr[task + 1], first + MOST_CHILDREN)):
-        child = P.child_idx[at]
-        pending = min(S.task[child].pending, MOST_PARENTS)
+        child = P.child_idx[at & INDEX] & INDEX
+        pending = min(S.task[child].pending, MOST_PARENTS) & INDEX
         least = min(least, pending)
         total += INVERSE[pending]
         if pending == 1:
@@ -285,7 +286,7 @@ _LOAD_DEMAND = _AT["load_demand"]
 @inner
 def _fill_node(P, S, K, task, node, out):
     """How the task would sit on its node."""
-    group = P.node_group[node]
+    group = P.node_group[node] & INDEX
     tightest, leftover, alignment = 0.0, 0.0, 0.0
     for r in range(K.work.shape[1]):
         demand, free = P.demand[task, r], S.free[node, r]
@@ -326,7 +327,7 @@ def _fill_resources(K, X, task, inverse, out):
 def fill_dynamic(P, S, K, X, task, node, out):
     """Write the columns that change with the state; ``node`` is where the placement rule would put the task."""
     now, inverse = S.clock[NOW], X.signal[PER_SCALE]
-    w = P.task[task].workflow
+    w = P.task[task].workflow & INDEX
     estimate, bottom, share = P.task[task].fastest, P.task[task].bottom, P.task[task].share
     level = bottom * X.signal[PER_LEVEL]
     progress = X.signal[PROGRESS]
@@ -356,7 +357,7 @@ def fill_dynamic(P, S, K, X, task, node, out):
     out[FIRST_DYNAMIC + 17] = max(0.0, 1.0 - laxity)
     out[FIRST_DYNAMIC + 18] = 1.0 if laxity < 0 else 0.0
     out[FIRST_DYNAMIC + 19] = due
-    group = P.node_group[node]
+    group = P.node_group[node] & INDEX
     begin = now
     if P.switch[kernel.TRANSFERS]:
         begin = max(begin, S.data_ready[task, group])

@@ -29,6 +29,7 @@ from dagsched.simulator.kernel import (
     EVENTS,
     FRESH,
     GROW,
+    INDEX,
     MAX_WAIT,
     NONE,
     NOT_LATE,
@@ -102,15 +103,19 @@ def linear_score(P, S, K, X, L, task, node):
 def choose_linear(P, S, K, X, L):
     """(task, node): the eligible task of largest priority, ties by Problem.tie; (-1, -1) if nothing is eligible."""
     S.counter[FRESH] = 0
+    if not _any_eligible(P, S):
+        return NONE, NONE
     look(P, S, K, X)
     best, best_node, best_score = NONE, NONE, -np.inf
     for k in range(S.counter[READY]):
-        task = S.ready[k]
-        if S.class_blocked[P.task[task].klass] == S.counter[RELEASES]:
+        task = S.ready[k] & INDEX
+        if S.class_blocked[P.task[task].klass & INDEX] == S.counter[RELEASES]:
             continue
         node = _place(P, S, task)
         if node < 0:
             continue
+        if X.signal[features.ELIGIBLE] == 1:  # no choice
+            return task, node
         score = linear_score(P, S, K, X, L, task, node)
         L.spread[0] = min(L.spread[0], score)
         L.spread[1] = max(L.spread[1], score)
@@ -235,8 +240,8 @@ def _gather(P, S, K, X, L, W):
     """Place and score every eligible task; keep the best and each main rule's pick as candidates."""
     count = 0
     for k in range(S.counter[READY]):
-        task = S.ready[k]
-        if S.class_blocked[P.task[task].klass] == S.counter[RELEASES]:
+        task = S.ready[k] & INDEX
+        if S.class_blocked[P.task[task].klass & INDEX] == S.counter[RELEASES]:
             continue
         node = _place(P, S, task)
         if node < 0:
@@ -416,6 +421,8 @@ def _fill_candidate(P, S, K, X, N, W, k):
 @inner
 def logits(P, S, K, X, L, N, W):
     """Fill ``W.logit`` for the candidates (and WAIT behind them); returns how many candidates there are."""
+    if not _any_eligible(P, S):
+        return ZERO
     look(P, S, K, X)
     count = _gather(P, S, K, X, L, W)
     if count == 0:
