@@ -72,17 +72,6 @@ class Kind:
         return (*known, *(_MIX if "mix" in self._signature else ()))
 
     @property
-    def defaults(self) -> Mapping[str, Any]:
-        """Default of each parameter that has one of its own."""
-        return {key: self._signature[key].default for key in self.parameters if key in self._signature}
-
-    @property
-    def about(self) -> str:
-        """First line of the documentation."""
-        text = (self.workflow or self.problem or self.drawn).__doc__ or ""
-        return text.strip().split("\n", 1)[0]
-
-    @property
     def _signature(self) -> Mapping[str, Parameter]:
         function = self.workflow or self.problem or self.drawn
         assert function is not None

@@ -13,6 +13,9 @@ from dagsched.errors import ConfigError
 PLAIN_LISTS = ("cores", "bytes_per_core")
 """Parameters that are lists themselves, so that a list is a value and not a range."""
 
+_MOST = 1e18
+"""Ends of a range beyond this cannot be drawn from as 64-bit whole numbers."""
+
 
 def draw_parameters(given: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     """The parameters with every range drawn, in the order in which they are written."""
@@ -52,8 +55,8 @@ def check_range(name: str, value: Any, *, at_least: float = -math.inf, at_most: 
             raise ConfigError(f"{name} is {value!r}, expected a number or [least, most]")
         for end in ends:
             check_range(name, end, at_least=at_least, at_most=at_most)
-        if not ends[0] <= ends[1]:
-            raise ConfigError(f"{name} is {value!r}, expected [least, most] with least <= most")
+        if not -_MOST <= ends[0] <= ends[1] <= _MOST:
+            raise ConfigError(f"{name} is {value!r}, expected [least, most] with least <= most <= {_MOST:g}")
         return ends
     if isinstance(value, list | tuple):
         return [_number(part) for part in value]

@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from dagsched.generate.mix import check_number, check_rng
-from dagsched.generate.tpch import RESOURCE, query_workflow
+from dagsched.generate.tpch import query_workflow
 from dagsched.workflow import Workflow
 
 GIGABYTES = (2, 5, 10, 20, 50, 80, 100)
@@ -116,6 +116,3 @@ class _Query:
         self.parents.append(parents)
         self.rows.append(rows)
         return len(self.seconds) - 1
-
-
-__all__ = ["GIGABYTES", "RESOURCE", "SHUFFLE", "tpch_like"]

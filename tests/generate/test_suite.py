@@ -47,6 +47,29 @@ def test_shipped_suites(name: str) -> None:
     Replay.build(workload, cluster)
 
 
+SHAPES = {
+    "rcpsp-60": (1, 62, 131),
+    "rcpsp-120": (1, 122, 183),
+    "tpch-like": (150, 1301, 1151),
+    "build": (1, 82, 112),
+    "join": (1, 92, 139),
+    "homog": (5, 106, 140),
+    "online-layered": (100, 3463, 5110),
+    "online-tpch-like": (100, 941, 841),
+    "transfers": (3, 67, 95),
+    "wfcommons": (30, 1050, 1498),
+}
+"""Workflows, tasks and edges of problem 0 of each test split. A change here changes every published result."""
+
+
+def test_the_test_problems_stay_what_they_are() -> None:
+    found = {}
+    for name in SHAPES:
+        replay = Suite.load(name).replay("test", 0)
+        found[name] = (len(replay.workflows), len(replay), len(replay.parent_idx))
+    assert found == SHAPES
+
+
 def test_sampling_needs_nothing_but_the_state_of_the_generator() -> None:
     """A resumed run restores the state of its generator, not how often streams were spawned from it."""
     suite = Suite.load("online-layered", ["mixture.0.count=3"])
@@ -207,6 +230,7 @@ noise: [0.1, 0.3]
         ("layered", "layerd", "mixture.0: kind of workflow 'layerd' is not known, did you mean 'layered'"),
         ("tasks:", "task:", "mixture.0: layered has no parameter 'task', did you mean 'tasks'"),
         ("[5, 9]", "[9, 5]", "mixture.0: tasks is [9, 5], expected [least, most] with least <= most"),
+        ("[5, 9]", f"[5, {10**30}]", "expected [least, most] with least <= most <= 1e+18"),
         ("[5, 9]", "[5, 9, 10]", "mixture.0: tasks is [5, 9, 10], expected a number or [least, most]"),
         ("[5, 9]", "{one: 1}", "mixture.0: tasks is {'one': 1}, expected a value, [least, most] or {one-of"),
         ("[2, 3]", "2.5", "mixture.0: count is 2.5, expected a whole number"),
