@@ -49,7 +49,10 @@ def ppo_step(
     set_rate(optimiser, rate)
     groups = learner.sample(arenas, settings.rollouts, rng, temperature=temperature)
     trajectories = [t for group in groups for t in group]
-    scalars = rollout_scalars(trajectories) | {"train/learning_rate": rate, "train/temperature": temperature}
+    scalars = rollout_scalars(trajectories, arenas[0].arena.objective) | {
+        "train/learning_rate": rate,
+        "train/temperature": temperature,
+    }
     played = sum(t.length for t in trajectories)
     if not any(len(t) for t in trajectories):
         return Outcome(scalars, played)
@@ -91,7 +94,10 @@ def self_label_step(
     groups = learner.sample(arenas, settings.rollouts, rng, temperature=settings.temperature)
     trajectories = [t for group in groups for t in group]
     labels = best_of(groups, greedy)
-    scalars = rollout_scalars(trajectories) | {"label/gain": labels.gain, "label/improved": labels.improved}
+    scalars = rollout_scalars(trajectories, arenas[0].arena.objective) | {
+        "label/gain": labels.gain,
+        "label/improved": labels.improved,
+    }
     chosen = [t for t in labels.chosen if len(t)]
     if chosen:
         stats = imitate(
@@ -132,9 +138,10 @@ def imitate_step(
     return Outcome(scalars, sum(len(r.action) for r in recorded))
 
 
-def rollout_scalars(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Mean return, length and waiting of sampled runs."""
+def rollout_scalars(trajectories: Sequence[Trajectory], objective: str) -> dict[str, float]:
+    """Mean return, length and waiting of sampled runs; rewards leave out what passed before the first choice."""
     return {
+        f"reward/{objective}": float(np.mean([t.reward.sum() for t in trajectories])),
         "rollout/ep_rew_mean": float(np.mean([-t.cost for t in trajectories])),
         "rollout/ep_len_mean": float(np.mean([t.length for t in trajectories])),
         "rollout/choices_mean": float(np.mean([len(t) for t in trajectories])),

@@ -94,7 +94,7 @@ class ActorCritic(nn.Module):
         running = pooled[batch.order].double().cumsum(0)  # float64: differences of long sums
         running = torch.cat([running.new_zeros(1, running.shape[1]), running])
         summary = (running[batch.end] - running[batch.begin]) / batch.tasks.unsqueeze(1)
-        return fixed[batch.node] + summary.float()
+        return fixed[batch.node] + summary.float()[batch.segment]
 
 
 def _weights(rows: int, columns: int, fan_in: int | None = None) -> nn.Parameter:

@@ -58,8 +58,9 @@ class Batch:
         can_wait: ``[D]`` bool, whether WAIT was legal.
         node: ``[N]`` int64 row of the task in ``graph``.
         order: ``[L]`` int64 rows of ``graph`` in start order, trajectory by trajectory.
-        begin, end: ``[N]`` int64 part of ``order`` that is unstarted work of the row's workflow.
-        tasks: ``[N]`` float64 number of tasks of the row's workflow.
+        segment: ``[N]`` int64 which of the ``U`` segments of ``order`` is the unstarted work of the row's workflow.
+        begin, end: ``[U]`` int64 ends of each segment.
+        tasks: ``[U]`` float64 number of tasks of its workflow.
         graph: all distinct graphs side by side; ``None`` if nothing encodes them.
     """
 
@@ -74,6 +75,7 @@ class Batch:
     can_wait: Tensor
     node: Tensor
     order: Tensor
+    segment: Tensor
     begin: Tensor
     end: Tensor
     tasks: Tensor
@@ -95,10 +97,11 @@ class Batch:
         pointer = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         owner = torch.repeat_interleave(torch.arange(len(decisions), device=counts.device), counts)
         rows = first[owner] + torch.arange(int(pointer[-1]), device=counts.device) - pointer[:-1][owner]
+        used, segment = torch.unique(self.segment[rows], return_inverse=True)
         return Batch(
             pointer, owner, self.x[rows], self.z[rows], self.g[decisions], self.q[decisions],
             self.group_share[decisions], self.action[decisions], self.can_wait[decisions], self.node[rows],
-            self.order, self.begin[rows], self.end[rows], self.tasks[rows], self.graph,
+            self.order, segment, self.begin[used], self.end[used], self.tasks[used], self.graph,
         )  # fmt: skip
 
     def to(self, device: torch.device | str) -> Batch:
@@ -146,6 +149,10 @@ def make_batch(trajectories: Sequence[Decisions], graph_of: Callable[[Replay], G
         orders += len(t.start_order)
     joined = {name: np.concatenate(values).astype(_PIECES[name], copy=False) for name, values in pieces.items()}
     counts = joined.pop("counts")
+    _, first_row, segment = np.unique(
+        joined["begin"] * (orders + 1) + joined["end"], return_index=True, return_inverse=True
+    )
+    joined |= {name: joined[name][first_row] for name in ("begin", "end", "tasks")} | {"segment": segment}
     tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in joined.items()}
     row_ptr = torch.from_numpy(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
     decision = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))

@@ -1,0 +1,206 @@
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from dagsched.errors import CheckpointError, ConfigError
+from dagsched.learn.checkpoint import load_checkpoint
+from dagsched.learn.config import TrainConfig
+from dagsched.learn.run_folder import STATE
+from dagsched.learn.trainer import Trainer
+from dagsched.learn.trainer_state import TrainerState
+
+SMALL = {
+    "name": "small",
+    "suite": "build",
+    "start": "critical-path",
+    "threads": 1,
+    "evolve": {"steps": 3, "population": 4, "instances": 3, "pool": 4, "validate_every": 1},
+    "network": {"width": 8, "layers": 2, "hidden": 16, "hidden2": 8},
+    "imitate": {"steps": 4, "instances": 2, "rule": "lft"},
+    "ppo": {"steps": 4, "instances": 2, "rollouts": 2, "minibatch": 256, "epochs": 2},
+    "self_label": {"steps": 3, "instances": 3, "rollouts": 3},
+    "validation": {"instances": 3, "confirm": 3, "every": 2, "samples": 2, "rules": ["lft", "fcfs"]},
+}
+
+
+def config(**changes):
+    return TrainConfig.model_validate({**SMALL, **changes})
+
+
+def weights(folder):
+    checkpoint = load_checkpoint(folder)
+    return {"base": checkpoint.base, **checkpoint.tensors}
+
+
+def same(left, right):
+    return set(left) == set(right) and all((left[name] == right[name]).all() for name in left)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "run"
+    trainer = Trainer(config(), out=folder, command="dagsched train small.yaml")
+    return folder, trainer.run()
+
+
+def stopped(folder, when, **kwargs):
+    trainer = Trainer(config(**kwargs), out=folder)
+    return trainer, trainer.run(lambda: when(trainer.state))
+
+
+@pytest.mark.parametrize(
+    "when", [lambda s: s.stage == 1 and s.step == 1, lambda s: s.stage == 1 and s.step == 2, lambda s: s.step == 2]
+)
+def test_a_resumed_run_equals_an_uninterrupted_one(finished, tmp_path, when):
+    _, result = stopped(tmp_path / "run", when)
+    assert not result.finished
+    assert result.confirmed is None
+    result = Trainer(config(), out=tmp_path / "run", resume=True).run()
+    assert result.finished
+    whole, again = finished[0], tmp_path / "run"
+    assert same(weights(whole / "checkpoints" / "step_7"), weights(again / "checkpoints" / "step_7"))
+    assert same(weights(whole / "best"), weights(again / "best"))
+    for name in ("validation", "rules", "result"):
+        assert json.loads((whole / "eval" / f"{name}.json").read_text()) == json.loads(
+            (again / "eval" / f"{name}.json").read_text()
+        )
+
+
+def test_resuming_twice_and_after_the_end_changes_nothing(finished, tmp_path):
+    stopped(tmp_path / "run", lambda s: s.stage == 1 and s.step == 1)
+    trainer = Trainer(config(), out=tmp_path / "run", resume=True)
+    trainer.run(lambda: trainer.state.step == 3)
+    Trainer(config(), out=tmp_path / "run", resume=True).run()
+    before = weights(tmp_path / "run" / "best")
+    assert same(before, weights(finished[0] / "best"))
+    assert Trainer(config(), out=tmp_path / "run", resume=True).run().finished
+    assert same(before, weights(tmp_path / "run" / "best"))
+
+
+def test_the_best_by_validation_is_kept_and_confirmed_on_other_instances(finished):
+    folder, result = finished
+    history = json.loads((folder / "eval" / "validation.json").read_text())
+    assert [h["kind"] for h in history] == ["rule", "evolved", "ppo", "ppo"]
+    assert result.best["cost"] == min(h["eval/cost"] for h in history)
+    card = load_checkpoint(folder / "best").card
+    assert card["command"] == "dagsched train small.yaml"
+    assert card["confirm"]["instances"] == 3
+    assert card["ship"] == result.confirmed.ship
+    assert set(card["beaten"]) | set(card["lost"]) == {"lft", "fcfs"}
+    assert card["data"]["suites"][0]["name"] == "build"
+    assert result.confirmed.ship == all(d.mean < 0 for d in result.confirmed.against.values())
+
+
+def test_the_untrained_network_costs_what_its_base_priority_costs(tmp_path):
+    trainer, _ = stopped(tmp_path / "run", lambda s: s.stage == 0 and s.step == 0, stages=["ppo"])
+    learner = trainer._new_learner()
+    greedy, _, _ = trainer._judge.network(learner, 2, 1.0, (0, 0))
+    assert greedy == pytest.approx(trainer._judge.linear(trainer.start)[0], abs=1e-12)
+
+
+def test_tensorboard_has_the_usual_tags(finished):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(finished[0] / "tb"))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    expected = {
+        "rollout/ep_rew_mean", "rollout/ep_len_mean", "train/loss", "train/policy_gradient_loss", "train/value_loss",
+        "train/entropy_loss", "train/approx_kl", "train/clip_fraction", "train/explained_variance",
+        "train/learning_rate", "train/n_updates", "time/fps", "time/time_elapsed", "time/total_timesteps",
+        "reward/makespan", "eval/ratio_best_rule", "eval/makespan", "eval/cost", "eval/cost_sampled", "eval/wait_min",
+        "eval/wait_max", "evolve/validation",
+    }  # fmt: skip
+    assert expected <= tags
+    assert events.Tags()["images"] == ["eval/gantt"]
+    assert (finished[0] / "tb" / "gantt.png").is_file()
+    assert any("hparams" in name for name in events.summary_metadata)
+
+
+def test_self_labelling_and_imitation_run(tmp_path):
+    result = Trainer(config(stages=["imitate", "self-label"]), out=tmp_path / "run").run()
+    assert result.finished
+    assert load_checkpoint(tmp_path / "run" / "checkpoints" / "step_7").kind == "ppo"
+
+
+def test_imitating_a_rule_brings_its_cost_nearer(tmp_path):
+    settings = {"steps": 25, "instances": 3, "rule": "lft", "epochs": 4, "learning_rate": 3e-3, "minibatch": 128}
+    chosen = config(start="fcfs", stages=["imitate"], imitate=settings, network={"encoder": "none", "residual": False})
+    trainer = Trainer(chosen, out=tmp_path / "run")
+    trainer.run()
+    lft = trainer._judge.rules.costs["lft"].mean()
+    history = trainer.state.history
+    assert abs(history[-1]["eval/cost"] - lft) < 0.5 * abs(history[0]["eval/cost"] - lft)
+
+
+def test_self_labelling_takes_only_rollouts_that_beat_the_greedy_policy():
+    from dagsched.learn.self_label import best_of
+
+    class Run:
+        def __init__(self, cost):
+            self.cost = cost
+
+    groups = [[Run(2.0), Run(1.5)], [Run(3.0), Run(2.0)], [Run(1.0)]]
+    labels = best_of(groups, np.array([3.0, 2.0, 0.5]))
+    assert labels.chosen == (groups[0][1],)
+    assert labels.gain == pytest.approx(0.5 / 3)
+    assert labels.improved == pytest.approx(1 / 3)
+
+
+def test_a_folder_with_a_run_is_not_overwritten(finished):
+    with pytest.raises(ConfigError, match="--resume"):
+        Trainer(config(), out=finished[0])
+
+
+def test_resuming_with_another_configuration_is_refused(finished):
+    with pytest.raises(ConfigError, match=r"ppo.epochs 2, now 3"):
+        Trainer(config(ppo={**SMALL["ppo"], "epochs": 3}), out=finished[0], resume=True)
+
+
+def test_nothing_to_resume(tmp_path):
+    with pytest.raises(ConfigError, match="no run to resume"):
+        Trainer(config(), out=tmp_path / "none", resume=True)
+
+
+def test_old_checkpoints_are_forgotten(tmp_path):
+    quick = config(stages=["ppo"], ppo={**SMALL["ppo"], "steps": 6}, validation={**SMALL["validation"], "every": 1})
+    Trainer(quick, out=tmp_path / "run").run()
+    assert sorted(f.name for f in (tmp_path / "run" / "checkpoints").iterdir()) == ["step_4", "step_5", "step_6"]
+
+
+def test_the_state_is_read_without_running_anything(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return print, ("executed",)
+
+    file = tmp_path / STATE
+    file.write_bytes(TrainerState(total=3).to_bytes())
+    assert TrainerState.from_file(file).total == 3
+    for content in (pickle.dumps(Bomb()), b"", file.read_bytes()[:100]):
+        file.write_bytes(content)
+        with pytest.raises(CheckpointError, match=STATE):
+            TrainerState.from_file(file)
+
+
+def test_an_online_suite_for_flow_time(tmp_path):
+    suite = tmp_path / "online.yaml"
+    suite.write_text(
+        "name: online\nobjective: flow_time\ncluster: default\nmixture:\n- {kind: layered, tasks: 12, count: 6}\n"
+        "arrivals: {kind: poisson, load: 0.9}\n"
+    )
+    chosen = config(suite=str(suite), start="srw", ppo={**SMALL["ppo"], "advantage": "gae", "gamma": 0.99})
+    result = Trainer(chosen, out=tmp_path / "run").run()
+    assert result.finished
+    assert load_checkpoint(tmp_path / "run" / "best").objective == "flow_time"
+
+
+def test_deadlines_and_waiting(tmp_path):
+    suite = tmp_path / "slo.yaml"
+    suite.write_text(
+        "name: due\nobjective: slo\ncluster: default\nmixture:\n- {kind: layered, tasks: 10, count: 5}\n"
+        "arrivals: {kind: poisson, load: 1.2}\ndeadlines: tight\n"
+    )
+    chosen = config(suite=str(suite), start="edf", network={**SMALL["network"], "wait": True, "encoder": "none"})
+    assert Trainer(chosen, out=tmp_path / "run").run().finished
