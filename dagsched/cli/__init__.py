@@ -14,7 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dagsched.cli import compare, generate, inspect, options, policies, report, schedule, warmup
+from dagsched.cli import compare, explain, generate, inspect, options, policies, report, schedule, train, warmup
+from dagsched.cli import eval as evaluation
 from dagsched.cli.console import Interrupted, complain, examples
 
 app = typer.Typer(
@@ -58,6 +59,9 @@ app.command("schedule", epilog=schedule.EXAMPLES)(schedule.schedule)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("compare-baselines", hidden=True, epilog=compare.EXAMPLES)(compare.compare)
 app.command("report", epilog=report.EXAMPLES)(report.report)
+app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("train", epilog=train.EXAMPLES)(train.train)
+app.command("eval", epilog=evaluation.EXAMPLES)(evaluation.evaluate)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("generate", epilog=generate.EXAMPLES)(generate.generate)
 app.command("warmup", epilog=warmup.EXAMPLES)(warmup.warmup)

@@ -45,8 +45,15 @@ def compare(
     deadlines: options.Deadlines = None,
     known: options.Known = None,
     objective: Annotated[
-        str, typer.Option("--objective", help="What best means: makespan, flow_time or slo.")
-    ] = "makespan",
+        str | None,
+        typer.Option(
+            "--objective",
+            help="What best means: makespan (the default), flow_time or slo. If given, learned policies use what was "
+            "trained for it.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint: options.Checkpoint = None,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", help="Processes; the result does not depend on it. Default: one per core."),
@@ -107,6 +114,7 @@ def compare(
                 arrivals=arrivals,
                 deadlines=deadlines,
                 objective=objective,  # type: ignore[arg-type]
+                checkpoint=checkpoint,
                 placement=placement,  # type: ignore[arg-type]
                 decision_interval=decision_interval,
                 max_wait=max_wait,

@@ -84,3 +84,11 @@ MaxWait = Annotated[
     float, typer.Option("--max-wait", metavar="SECONDS", help="A task that is ready for longer must be picked first.")
 ]
 NO_GUARD = math.inf
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        help="Folder of the trained policy that evolved, ppo and their samplers use; by default the shipped ones.",
+        show_default=False,
+    ),
+]

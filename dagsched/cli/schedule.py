@@ -46,6 +46,7 @@ def schedule(
     gantt: Annotated[
         Path | None, typer.Option("--gantt", help="Draw the schedule: .png or .svg.", show_default=False)
     ] = None,
+    checkpoint: options.Checkpoint = None,
     cluster: options.ClusterFile = None,
     seed: options.Seed = 0,
     noise: options.Noise = 0.0,
@@ -61,11 +62,13 @@ def schedule(
     """Run one policy, check its schedule, print its metrics and save or draw it."""
     from dagsched.cli.console import say
     from dagsched.cli.loading import load_all
+    from dagsched.evaluate.compare import given_options
     from dagsched.evaluate.compiling import ensure_compiled
     from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
     from dagsched.evaluate.figures import picture_kind
     from dagsched.evaluate.metrics import metrics
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
+    from dagsched.policies.registry import make_policy
     from dagsched.replay import SimulationOptions
     from dagsched.schedule_io import schedule_format
     from dagsched.simulator import simulate
@@ -86,7 +89,8 @@ def schedule(
     )
     replay = build_replay(chosen, config, 0)
     ensure_compiled(say)
-    result = simulate(replay, policy, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
+    made = make_policy(policy, learned_options=given_options(None, checkpoint))
+    result = simulate(replay, made, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
     validate(result)
     _print_metrics(result, metrics(result))
     _write(result, out, out_format, gantt)

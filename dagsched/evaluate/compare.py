@@ -30,6 +30,7 @@ from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
 from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, run_jobs, split
 from dagsched.evaluate.scenario import build_replay, cluster_of, prepare
+from dagsched.policies.registry import policy_key
 from dagsched.replay import Placement, SimulationOptions
 from dagsched.workload import Workload
 
@@ -49,7 +50,8 @@ def compare_baselines(
     arrivals: str | None = None,
     deadlines: str | float | None = None,
     known: str | Path | None = None,
-    objective: Objective = "makespan",
+    objective: Objective | None = None,
+    checkpoint: str | Path | None = None,
     placement: Placement = "earliest-finish",
     decision_interval: float = 0.0,
     max_wait: float = math.inf,
@@ -77,7 +79,9 @@ def compare_baselines(
         arrivals: ``poisson:LOAD`` merges all inputs into one stream of arrivals.
         deadlines: ``tight`` or a factor of the critical path.
         known: table of published makespans for ``gap_known``; else those beside an instance.
-        objective: decides what "best" means: ``makespan``, ``flow_time`` or ``slo``.
+        objective: decides what "best" means: ``makespan`` (default), ``flow_time`` or ``slo``; if given, learned
+            policies use their checkpoint for it, else the one for the nature of each replay.
+        checkpoint: of learned policies whose spec names none; by default the shipped ones.
         placement: rule that picks the node.
         decision_interval: seconds between decision ticks; 0 = decide at every event.
         max_wait: seconds after which a ready task must be picked first.
@@ -112,7 +116,8 @@ def compare_baselines(
         load=parse_arrivals(arrivals),
         deadlines=parse_deadlines(deadlines),
         options=SimulationOptions(placement, decision_interval, max_wait),
-        objective=objective,
+        objective=objective or "makespan",
+        learned_options=given_options(objective, checkpoint),
         validate=validate,
         save_schedules=save_schedules,
     )
@@ -175,6 +180,12 @@ def run_comparison(
     return comparison
 
 
+def given_options(objective: str | None, checkpoint: str | Path | None) -> dict[str, str]:
+    """Options of learned policies that were given for all of them."""
+    given = {"objective": objective, "checkpoint": checkpoint}
+    return {key: str(value) for key, value in given.items() if value is not None}
+
+
 def _plan(workloads: Sequence[Workload], config: CompareConfig) -> _Plan:
     """Build replay 0 of every workload once, so that a misfit shows before the long run."""
     prepared = tuple(prepare(workloads, config))
@@ -195,19 +206,11 @@ def _workload_key(workload: Workload, config: CompareConfig) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _policy_key(policy: str) -> str:
-    """The spec; for a user's own rule also the digest of its file, which may have been edited."""
-    path, found, _ = policy.rpartition(":")
-    if found and path.endswith(".py") and Path(path).is_file():
-        return f"{policy} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
-    return policy
-
-
 def _check_policies(config: CompareConfig) -> None:
     from dagsched.policies.registry import make_policy
 
     for policy in config.policies:
-        make_policy(policy)
+        make_policy(policy, learned_options=config.learned_options)
 
 
 def _check_folder(folder: Path) -> None:
@@ -238,7 +241,7 @@ def _run(
     for job in plan.jobs:
         missing = []
         for policy in job.policies:
-            key = Key(plan.keys[job.workload], job.replay, _policy_key(policy))
+            key = Key(plan.keys[job.workload], job.replay, policy_key(policy, config.learned_options))
             kept = log.entries.get(key) if log is not None else None
             if kept is None:
                 missing.append(policy)
@@ -254,7 +257,9 @@ def _run(
             for outcome in batch:
                 outcomes[outcome.workload, outcome.replay, outcome.policy] = outcome
                 if log is not None:
-                    key = Key(plan.keys[outcome.workload], outcome.replay, _policy_key(outcome.policy))
+                    key = Key(
+                        plan.keys[outcome.workload], outcome.replay, policy_key(outcome.policy, config.learned_options)
+                    )
                     log.add(key, {"row": outcome.row, "timing": outcome.timing, "refusal": outcome.refusal})
             if progress is not None:
                 progress(len(outcomes), total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -52,6 +52,8 @@ class CompareConfig:
         deadlines: factor of the critical path, ``"tight"`` for a factor in [1.2, 2] per workflow, ``None`` = as read.
         options: placement and decision times.
         objective: which metric decides what "best" means.
+        learned_options: ``objective`` and ``checkpoint`` of learned policies that name none; by default the shipped
+            checkpoints, by the nature of each replay.
         validate: check every schedule with the independent validator.
         save_schedules: keep every schedule as JSON.
 
@@ -68,6 +70,7 @@ class CompareConfig:
     deadlines: float | Literal["tight"] | None = None
     options: SimulationOptions = field(default_factory=SimulationOptions)
     objective: Objective = "makespan"
+    learned_options: Mapping[str, str] = field(default_factory=dict)
     validate: bool = True
     save_schedules: bool = False
 
@@ -103,6 +106,7 @@ class CompareConfig:
             "load": self.load,
             "deadlines": self.deadlines,
             "options": asdict(self.options),
+            "learned_options": dict(self.learned_options),
             "validate": self.validate,
             "schedules": self.save_schedules,
         }

@@ -133,7 +133,7 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outc
     what = f"policy {policy!r} on workload {workload.name!r}, replay {job.replay}"
     seed = stream_seed(config.seed, Stream.POLICY, job.replay)
     try:
-        made = make_policy(policy)
+        made = make_policy(policy, learned_options=config.learned_options)
         began = time.perf_counter()
         schedule = simulate(replay, made, timings=True, policy_seed=seed)
         seconds = time.perf_counter() - began

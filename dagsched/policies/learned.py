@@ -6,6 +6,7 @@ compiled; torch is imported only to embed graphs, once, for a network with an en
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping
@@ -161,7 +162,7 @@ class LearnedOptions:
     @property
     def folder(self) -> Path:
         """Where the checkpoint or the index lies."""
-        return shipped(f"{DEFAULT}") if self.checkpoint == "auto" else Path(self.checkpoint)
+        return checkpoint_folder(self.checkpoint)
 
     def load(self, replay: Replay) -> Checkpoint:
         """The checkpoint for this replay.
@@ -177,6 +178,20 @@ class LearnedOptions:
         if self.kind == "ppo" and checkpoint.network is None:
             raise PolicyError(f"policy {self.spec!r}: the checkpoint holds an evolved priority alone; use evolved")
         return checkpoint
+
+
+def checkpoint_folder(checkpoint: str) -> Path:
+    """The folder that an option ``checkpoint`` means; ``auto`` = the shipped index."""
+    return shipped(DEFAULT) if checkpoint == "auto" else Path(checkpoint)
+
+
+def fingerprint(checkpoint: str) -> str:
+    """SHA-256 over the files of a checkpoint, or of an index and all it names; of nothing if there is none."""
+    digest = hashlib.sha256()
+    folder = checkpoint_folder(checkpoint)
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else ():
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def resolve(folder: Path, replay: Replay, objective: str) -> Checkpoint:

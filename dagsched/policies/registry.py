@@ -5,6 +5,7 @@ Start reading here to see what exists; the table at the bottom is all there is.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import re
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 
 from dagsched.errors import PolicyError
 from dagsched.policies import cpsat, learned, rules, sampling
@@ -73,8 +75,12 @@ def list_policies() -> tuple[PolicyInfo, ...]:
     return tuple(_POLICIES.values())
 
 
-def make_policy(spec: str) -> Policy:
+def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -> Policy:
     """Build a policy from its spec, or from ``path/to/file.py:function`` for a user's own rule.
+
+    Args:
+        spec: ``name[:key=value]...``.
+        learned_options: ``objective`` and ``checkpoint`` of learned policies whose spec does not name them.
 
     Raises:
         PolicyError: for an unknown name or option (with the closest known one), or an unusable file.
@@ -91,7 +97,20 @@ def make_policy(spec: str) -> Policy:
         if key not in info.options:
             known = ", ".join(info.options) or "none"
             raise PolicyError(f"policy {spec!r}: unknown option {key!r}; options of {name}: {known}")
+    if info.kind == "learned":
+        options = {**learned_options, **options}
     return info.make(spec, options)
+
+
+def policy_key(spec: str, learned_options: Options = MappingProxyType({})) -> str:
+    """What a policy's results depend on besides the package's code: the spec, and the file or checkpoint behind it."""
+    path, found, _ = spec.rpartition(":")
+    if found and path.endswith(".py") and Path(path).is_file():
+        return f"{spec} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+    name, options = parse_spec(spec)
+    if name in _POLICIES and _POLICIES[name].kind == "learned":
+        return f"{spec} {learned.fingerprint({**learned_options, **options}.get('checkpoint', 'auto'))}"
+    return spec
 
 
 def _from_file(spec: str) -> FunctionPolicy:

@@ -69,7 +69,11 @@ def load_kernels(spec: str) -> None:
     """Compile, or load from disk, what a rule or list scheduler runs on: its first decision is then timed without."""
     from dagsched.policies.registry import list_policies, parse_spec
 
-    if parse_spec(spec)[0] in {info.name for info in list_policies() if info.kind in ("rule", "list")}:
+    if parse_spec(spec)[0] in {
+        info.name
+        for info in list_policies()
+        if info.kind in ("rule", "list", "learned") and not info.name.endswith("-sample")
+    }:
         simulate(_tiny(), spec)
 
 

@@ -1,0 +1,212 @@
+"""``dagsched train``: evolve and train a scheduling policy."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagsched.cli import options
+from dagsched.cli.console import examples
+from dagsched.cli.loading import existing_one
+
+if TYPE_CHECKING:
+    from dagsched.learn.trainer import TrainResult
+
+EXAMPLES = examples(
+    "dagsched train workloads/training/build.yaml",
+    "dagsched train workloads/training/build.yaml --time-budget 10m --seed 1",
+    "dagsched train workloads/training/build.yaml --time-budget 10m --seed 1 --resume",
+    "dagsched train workloads/training/build.yaml --set network.encoder=none --out runs/mlp",
+    "dagsched train workloads/training/build.yaml --trace my/batch_task.csv --steps 100",
+    "tensorboard --logdir runs",
+)
+
+_BUDGET = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+def train(
+    config: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONFIG",
+            callback=existing_one,
+            help="YAML file: suite, start rule, stages, network, hyper-parameters. That of a run folder resumes it.",
+            show_default=False,
+        ),
+    ],
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            help="Train on this recorded trace instead of the suite: the first 70% of its time trains, then 10% each "
+            "choose, confirm and test.",
+            show_default=False,
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", help="Steps of every stage; schedules run over them.", show_default=False)
+    ] = None,
+    time_budget: Annotated[
+        str | None,
+        typer.Option(
+            "--time-budget",
+            metavar="10m|1h30m",
+            help="Stop after this time, confirm the best model so far; --resume goes on.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar=options.FLAG, help="Go on from the newest checkpoint of the run.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Instead of the file's.", show_default=False)] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change any key, such as ppo.steps=50.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Run folder; by default runs/NAME-sSEED.", show_default=False),
+    ] = None,
+) -> None:
+    """Train a scheduling policy and confirm it against the best standard rule on fresh instances.
+
+    The run folder holds TensorBoard events, checkpoints, and in best/ the model chosen by validation; Ctrl-C saves.
+    """
+    from dagsched.cli.console import Interrupted, output, say
+    from dagsched.learn.config import TrainConfig
+
+    budget = parse_budget(time_budget)
+    chosen = TrainConfig.load(config, [*(changes or []), *([] if seed is None else [f"seed={seed}"])])
+    if steps is not None:
+        chosen = chosen.with_steps(steps)
+    from dagsched.learn.trainer import Trainer
+
+    begin = time.monotonic()
+    with interruptible() as interrupted, _bars() as tell:
+        trainer = Trainer(
+            chosen,
+            out=out,
+            trace=trace,
+            resume=resume,
+            command=" ".join(["dagsched", *sys.argv[1:]]),
+            progress=tell,
+            say=say,
+        )
+        result = trainer.run(
+            lambda: interrupted() or time.monotonic() - begin >= budget, confirm_stopped=not interrupted()
+        )
+        stopped = interrupted()
+    if stopped and not result.finished:
+        raise Interrupted(f"interrupted; saved in {result.folder}, the same command with --resume goes on")
+    _show(result, output())
+
+
+def parse_budget(text: str | None) -> float:
+    """Seconds of ``90``, ``90s``, ``10m`` or ``1h30m``; no limit for ``None``.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    from dagsched.errors import ConfigError
+
+    if text is None:
+        return float("inf")
+    found = _BUDGET.fullmatch(text.strip().lower())
+    parts = found.groups() if found else ()
+    if not any(parts):
+        raise ConfigError(f"time-budget is {text!r}, expected a time such as 90s, 10m or 1h30m")
+    return sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=True))
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Within, the first Ctrl-C is remembered until the step ends; the second one interrupts at once."""
+    pressed = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            signal.default_int_handler(number, frame)
+        pressed = True
+        from dagsched.cli.console import say
+
+        say("stopping after this step; Ctrl-C again stops at once, without saving it")
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int, str], None]]:
+    """One bar a stage with the time left; without a terminal, a line whenever there is news."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from dagsched.cli.console import notes, say
+
+    console = notes()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+    )
+    last = ""
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        tasks: dict[str, int] = {}
+
+        def tell(what: str, done: int, total: int, note: str) -> None:
+            nonlocal last
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total, note="")
+            progress.update(tasks[what], completed=done, total=total, note=note)  # type: ignore[arg-type]
+            if not console.is_terminal and note and note != last:
+                say(f"{what} {done}/{total}: {note}")
+                last = note
+
+        yield tell
+
+
+def _show(result: TrainResult, console: object) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    assert isinstance(console, Console)
+    best = result.best
+    console.print(f"Best on validation: {best['kind']} at step {best['step']}, cost {best['cost']:.5g}", markup=False)
+    found = result.confirmed
+    if found is not None:
+        against = found.against[found.rule]
+        interval = "" if against.low is None or against.high is None else f" [{against.low:+.2%}, {against.high:+.2%}]"
+        console.print(
+            f"Confirmed on {found.instances} fresh instances: {against.mean:+.2%}{interval} against {found.rule}"
+        )
+        verdict = (
+            "below every standard rule: worth using"
+            if found.ship
+            else "not below every standard rule: use the best rule, or train longer"
+        )
+        console.print(Text(verdict, style="bold"))
+    more = "" if result.finished else "; not finished, --resume goes on"
+    console.print(f"Written to {result.folder}: best/, checkpoints/, eval/, tb/{more}", markup=False, soft_wrap=True)
