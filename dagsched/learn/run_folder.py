@@ -77,6 +77,18 @@ class RunFolder:
         write_atomic(self.path / "config.yaml", self._config.dump())
         self.write_json("meta.json", meta)
 
+    def check_source(self, source: Mapping[str, Any]) -> None:
+        """A resumed run must train on what it began with.
+
+        Raises:
+            ConfigError: if suites or trace have changed.
+        """
+        meta = self.read_json("meta.json")
+        if not isinstance(meta, dict) or meta.get("source") != json.loads(json.dumps(source)):
+            raise ConfigError(
+                f"{self.path}: was started on other data (suites or trace); give the same, or choose another --out"
+            )
+
     def write_json(self, name: str, value: Any) -> None:
         """A JSON file below the folder."""
         write_atomic(self.path / name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

@@ -98,6 +98,7 @@ class Trainer:
         self.learner: Learner | None = None
         self.start = start_weights(config.start)
         if resume:
+            self.folder.check_source(self.source.describe())
             self._restore()
         else:
             self.folder.describe(self.source.describe(), command)
