@@ -1,0 +1,51 @@
+"""The schedule so far as an image, for ``render()``."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched.evaluate.gantt import _draw
+from dagsched.schedule import Schedule
+from dagsched.simulator import kernel
+from dagsched.simulator.simulator import Simulator
+
+WIDTH, HEIGHT, DPI = 11.0, 6.0, 80
+
+
+def so_far(simulator: Simulator) -> Schedule:
+    """What has started up to now; running work is drawn to the present moment, since its end is not known yet."""
+    state = simulator.state
+    alloc = state.alloc[: int(state.counter[kernel.ALLOCS])]
+    decision = state.decision[: int(state.counter[kernel.DECISIONS])]
+    ready = state.task["ready_time"]
+    return Schedule(
+        replay=simulator.replay,
+        policy="environment",
+        task=alloc["task"].copy(),
+        node=alloc["node"].copy(),
+        count=alloc["count"].copy(),
+        start=alloc["start"].copy(),
+        finish=np.minimum(alloc["finish"], simulator.now),
+        execution=np.minimum(alloc["execution"], simulator.now),
+        ready=np.where(np.isnan(ready), simulator.replay.first_arrival, ready),
+        decision_time=decision["time"].copy(),
+        decision_task=decision["task"].copy(),
+    )
+
+
+def picture(simulator: Simulator) -> NDArray[np.uint8]:
+    """``[480, 880, 3]`` Gantt chart of the schedule so far."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from dagsched.evaluate.figures import style
+
+    schedule = so_far(simulator)
+    with style():
+        figure = _draw(schedule)
+        figure.set_size_inches(WIDTH, HEIGHT)
+        figure.set_dpi(DPI)
+        figure.axes[0].set_title(f"{schedule.replay.workload.name}: {simulator.now:,.6g} s", loc="left", fontsize=11)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()

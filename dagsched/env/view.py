@@ -1,0 +1,250 @@
+"""The arrays behind an observation, and the compiled code that fills them at a decision.
+
+``docs/environment.md`` says what each of them means. Only the parts that are in use have a length, so that one
+compiled step serves both observations.
+"""
+
+# mypy: disallow-untyped-defs=False
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_dynamic, fill_fixed, fill_global, fill_groups
+from dagsched.simulator.kernel import ARRIVED, EVENTS, READY, inner
+from dagsched.workflow import FloatArray, IntArray
+
+Float32Array = NDArray[np.float32]
+
+WINDOWS = 10
+"""Windows of the past in the flat observation."""
+MOST_GROUPS = 32
+"""Rows for node groups; the last one stands for all others where there are more."""
+TASK_COLUMNS, GROUP_COLUMNS, EXTRAS, PAST_COLUMNS = 4, 4, 4, 3
+MOST_OVERRUN = 5.0
+"""Critical paths beyond the deadline at which the overrun of a task is cut off."""
+# Slots of Desk.counter; `_gather` writes the first two: candidates, decisions with more eligible tasks than candidates.
+COUNT, CUT, ACTIVE, SEEN, SHOWN, STARTED, DUE, LATE, WINDOW, PENDING = range(10)
+# Slots of Desk.switch.
+SKIP_FORCED, MAY_WAIT, CPU, MEMORY = range(4)
+# Slots of Desk.setting.
+TAU, CLIP = range(2)
+# Slots of Desk.present and Desk.gained: 1, weight of active workflows, and the integrands of the service-level reward.
+TIME, FLOW, OVERRUN, QUEUED, IDLE = range(5)
+# Ways into [0, 1]: clip; x / (1 + x); (x + 5) / 10.
+AS_IS, SATURATE, CENTRED = range(3)
+
+
+class Desk(NamedTuple):
+    """What the environment remembers of one episode: ``T`` tasks, ``W`` workflows, ``M`` candidates at most."""
+
+    eligible: IntArray  # [T]
+    node: IntArray  # [T] where each eligible task would go
+    score: FloatArray  # [T] base priority of each eligible task
+    candidate: IntArray  # [M] places in `eligible`, largest base priority first
+    counter: IntArray  # [10]
+    switch: IntArray  # [4]
+    setting: FloatArray  # [2]
+    row: FloatArray  # [F]
+    general: FloatArray  # [G]
+    groups: FloatArray  # [groups, Q]
+    waited: FloatArray  # [1] s, sum over started tasks of start - ready
+    present: FloatArray  # [5] integrands while the state lasts
+    gained: FloatArray  # [5] their integrals since the caller cleared them, s
+    past: FloatArray  # [WINDOWS + 1, 3] integrals by window, the current one first, s
+    per_path: FloatArray  # [W] 1 / critical path on estimates, 1/s
+    active: IntArray  # [W] workflows that have arrived and not finished
+    exit_ptr: IntArray  # [W + 1]
+    exit_task: IntArray  # [*] tasks without children, by workflow
+    exit_next: IntArray  # [W] first exit not known to have finished
+    exit_time: FloatArray  # [W] s, latest finish of the exits before it
+
+
+class View(NamedTuple):
+    """An observation; arrays of the form that is not in use have length 0."""
+
+    mask: NDArray[np.int8]  # [M + 1] legal actions
+    flat: Float32Array  # [D]
+    candidates: Float32Array  # [M, F]
+    candidate_task: NDArray[np.int32]  # [M]
+    general: Float32Array  # [G]
+    groups: Float32Array  # [32, Q]
+    group_mask: NDArray[np.int8]  # [32]
+    nodes: Float32Array  # [max_tasks, S]
+    node_mask: NDArray[np.int8]  # [max_tasks]
+    unstarted: NDArray[np.int8]  # [max_tasks]
+    edges: NDArray[np.int32]  # [2, max_edges]
+
+
+class Scale(NamedTuple):
+    """How raw features become numbers of the observation; mean 0 and deviation 1 leave them as they are."""
+
+    task_mean: FloatArray  # [F]
+    task_per: FloatArray  # [F] 1 / deviation
+    global_mean: FloatArray  # [G]
+    global_per: FloatArray  # [G]
+    group_mean: FloatArray  # [Q]
+    group_per: FloatArray  # [Q]
+    nodes: Float32Array  # [T, S] scaled already
+    flat_column: IntArray  # [4] task features of the flat observation
+    flat_way: IntArray  # [4] way of each into [0, 1]
+    global_way: IntArray  # [G]
+
+
+@inner
+def _unit(value, way):
+    """Bring a number into [0, 1]."""
+    if way == SATURATE:
+        value = value / (1.0 + value) if value > 0.0 else 0.0
+    elif way == CENTRED:
+        value = (value + 5.0) / 10.0
+    return min(max(value, 0.0), 1.0)
+
+
+@inner
+def _scaled(value, mean, per, clip):
+    return min(max((value - mean) * per, -clip), clip)
+
+
+@inner
+def _show_arrivals(P, S, N, E, V):
+    """Nodes and edges of workflows that have arrived since the last observation."""
+    while E.counter[SEEN] < S.counter[ARRIVED]:
+        w = E.counter[SEEN]
+        E.counter[SEEN] = w + 1
+        for task in range(P.workflow_ptr[w], P.workflow_ptr[w + 1]):
+            V.node_mask[task] = 1
+            for k in range(V.nodes.shape[1]):
+                V.nodes[task, k] = N.nodes[task, k]
+            for edge in range(P.parent_ptr[task], P.parent_ptr[task + 1]):
+                V.edges[0, edge] = P.parent_idx[edge]
+                V.edges[1, edge] = task
+
+
+@inner
+def _show_tasks(P, S, V):
+    for task in range(P.workflow_ptr[S.counter[ARRIVED]]):
+        if P.task[task].milestone:
+            V.unstarted[task] = np.isnan(S.task[task].finish)
+        else:
+            V.unstarted[task] = S.task[task].unstarted > 0
+
+
+@inner
+def _show_candidates(P, S, K, X, N, E, V):
+    count, clip = E.counter[COUNT], E.setting[CLIP]
+    graph = len(V.candidate_task) > 0
+    for k in range(count):
+        at = E.candidate[k]
+        task = E.eligible[at]
+        fill_dynamic(P, S, K, X, task, E.node[at], E.row)
+        fill_fixed(K, X, task, E.row)
+        if graph:
+            V.candidate_task[k] = task
+            for f in range(len(E.row)):
+                V.candidates[k, f] = _scaled(E.row[f], N.task_mean[f], N.task_per[f], clip)
+        else:
+            for c in range(TASK_COLUMNS):
+                V.flat[k * TASK_COLUMNS + c] = _unit(E.row[N.flat_column[c]], N.flat_way[c])
+    for k in range(count, E.counter[SHOWN]):  # rows of the last observation that are not needed now
+        if graph:
+            V.candidate_task[k] = -1
+            for f in range(len(E.row)):
+                V.candidates[k, f] = 0.0
+        else:
+            for c in range(TASK_COLUMNS):
+                V.flat[k * TASK_COLUMNS + c] = 0.0
+    E.counter[SHOWN] = count
+
+
+@inner
+def _show_groups(P, S, K, N, E, V):
+    """Rows of the schema's group features; groups beyond the rows are averaged by their nodes into the last one."""
+    fill_groups(P, S, K, E.groups)
+    groups, clip = E.groups.shape[0], E.setting[CLIP]
+    alone = groups if groups <= MOST_GROUPS else MOST_GROUPS - 1
+    for k in range(E.groups.shape[1]):
+        for g in range(alone):
+            V.groups[g, k] = _scaled(E.groups[g, k], N.group_mean[k], N.group_per[k], clip)
+        if alone < groups:
+            total, nodes = 0.0, P.group_ptr[groups] - P.group_ptr[alone]
+            for g in range(alone, groups):
+                weight = 1.0 if k == 0 else (P.group_ptr[g + 1] - P.group_ptr[g]) / nodes  # shares of nodes add up
+                total += E.groups[g, k] * weight
+            V.groups[alone, k] = _scaled(total, N.group_mean[k], N.group_per[k], clip)
+    for g in range(min(groups, MOST_GROUPS)):
+        V.group_mask[g] = 1
+
+
+@inner
+def _free_share(P, S, first, last, resource):
+    """Free share of a resource over nodes first..last - 1; 1 where the cluster does not know it, 0 without any."""
+    if resource < 0:
+        return 1.0
+    free, all_of_it = 0.0, 0.0
+    for node in range(first, last):
+        free += S.free[node, resource]
+        all_of_it += P.capacity[P.node_group[node], resource]
+    return free / all_of_it if all_of_it > 0 else 0.0
+
+
+@inner
+def _flat_groups(P, S, E, V, at):
+    """Free cpu and memory, share of nodes and queue of each group, from place ``at`` on; returns the next place."""
+    groups, nodes = P.capacity.shape[0], len(P.node_group)
+    rows = min(groups, MOST_GROUPS)
+    for row in range(rows):
+        first = P.group_ptr[row]
+        last = nodes if row == MOST_GROUPS - 1 else P.group_ptr[row + 1]
+        V.flat[at + row * GROUP_COLUMNS] = _unit(_free_share(P, S, first, last, E.switch[CPU]), AS_IS)
+        V.flat[at + row * GROUP_COLUMNS + 1] = _unit(_free_share(P, S, first, last, E.switch[MEMORY]), AS_IS)
+        V.flat[at + row * GROUP_COLUMNS + 2] = (last - first) / nodes
+        V.flat[at + row * GROUP_COLUMNS + 3] = 0.0
+    for k in range(S.counter[READY]):
+        best = min(P.group_order[S.ready[k], 0], MOST_GROUPS - 1)
+        V.flat[at + best * GROUP_COLUMNS + 3] += 1.0
+    for row in range(rows):
+        place = at + row * GROUP_COLUMNS + 3
+        V.flat[place] = _unit(np.log(1.0 + V.flat[place]), SATURATE)
+    return at + MOST_GROUPS * GROUP_COLUMNS
+
+
+@inner
+def _flat_state(S, X, N, E, V, at):
+    """The schema's global features, four figures more, and the past windows, from place ``at`` on."""
+    for k in range(len(E.general)):
+        V.flat[at + k] = _unit(E.general[k], N.global_way[k])
+    at += len(E.general)
+    late, due, started = E.counter[LATE], E.counter[DUE], E.counter[STARTED]
+    V.flat[at] = late / due if due > 0 else 0.0
+    wait = E.waited[0] / started * X.signal[PER_SCALE] if started > 0 else 0.0
+    V.flat[at + 1] = _unit(wait, SATURATE)
+    V.flat[at + 2] = 1.0 if S.counter[EVENTS] > 0 else 0.0
+    eligible = X.signal[ELIGIBLE]
+    V.flat[at + 3] = _unit(1.0 - E.counter[COUNT] / eligible, AS_IS) if eligible > 0 else 0.0
+    at += EXTRAS
+    for k in range(WINDOWS):
+        V.flat[at] = _unit(E.past[k + 1, 0] / E.setting[TAU] / MOST_OVERRUN, AS_IS)
+        V.flat[at + 1] = _unit(E.past[k + 1, 1] / E.setting[TAU], AS_IS)
+        passed = k < E.counter[WINDOW]
+        V.flat[at + 2] = _unit(1.0 - E.past[k + 1, 2] / E.setting[TAU], AS_IS) if passed else 0.0
+        at += PAST_COLUMNS
+
+
+@inner
+def fill_view(P, S, K, X, N, E, V):
+    """Everything but the mask, for the candidates in ``E.candidate``; :func:`look` must have been called."""
+    fill_global(P, S, X, E.general)
+    _show_candidates(P, S, K, X, N, E, V)
+    if len(V.candidate_task) == 0:
+        at = _flat_groups(P, S, E, V, len(E.candidate) * TASK_COLUMNS)
+        _flat_state(S, X, N, E, V, at)
+        return
+    for k in range(len(E.general)):
+        V.general[k] = _scaled(E.general[k], N.global_mean[k], N.global_per[k], E.setting[CLIP])
+    _show_arrivals(P, S, N, E, V)
+    _show_tasks(P, S, V)
+    _show_groups(P, S, K, N, E, V)
