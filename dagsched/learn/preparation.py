@@ -6,10 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser, node_features
 from dagsched.learn.arena import Arena
 from dagsched.workflow import FloatArray
 
+NO_CHOICE = (
+    "no training instance leaves anything to decide: two tasks are never ready at once, or the cluster has room for "
+    "all; use a smaller cluster or more work"
+)
 DECISIONS = 200
 """Decisions of each replay that are looked at."""
 
@@ -20,6 +25,9 @@ def fit_normaliser(arenas: Sequence[Arena], base: FloatArray) -> Normaliser:
     Args:
         arenas: training replays.
         base: ``[F]`` raw weights.
+
+    Raises:
+        ConfigError: if no decision has a choice.
     """
     tasks: list[FloatArray] = []
     general: list[FloatArray] = []
@@ -31,8 +39,14 @@ def fit_normaliser(arenas: Sequence[Arena], base: FloatArray) -> Normaliser:
             kept += found
         nodes.append(node_features(arena.replay, arena.constants))
     if not tasks:
-        raise ValueError("no training replay has a decision with a choice")
+        raise ConfigError(NO_CHOICE)
     return Normaliser.fit(np.vstack(tasks), np.vstack(general), np.vstack(groups), np.vstack(nodes))
+
+
+def require_choice(arenas: Sequence[Arena], base: FloatArray) -> None:
+    """Raise ``ConfigError`` if no decision of any replay has a choice: then there is nothing to learn."""
+    if not any(arena.rows(base, DECISIONS)[0] for arena in arenas):
+        raise ConfigError(NO_CHOICE)
 
 
 def calibrate_scale(arenas: Sequence[Arena], base: FloatArray, entropy: float) -> float:

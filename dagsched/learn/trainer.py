@@ -28,7 +28,7 @@ from dagsched.learn.judge import Judge
 from dagsched.learn.learner import Learner
 from dagsched.learn.logging import Log
 from dagsched.learn.network_steps import Outcome, imitate_step, ppo_step, self_label_step
-from dagsched.learn.preparation import calibrate_scale, fit_normaliser
+from dagsched.learn.preparation import calibrate_scale, fit_normaliser, require_choice
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.run_folder import STATE, RunFolder
 from dagsched.learn.trainer_state import TrainerState
@@ -143,6 +143,7 @@ class Trainer:
             self.config.features.blocks, self.config.threads,
         )  # fmt: skip
         train = self._arenas("evolve", 0, section.pool)
+        require_choice(train[:PREPARED], self.start)
         best = 1.0
         weights = self.start
         total = section.steps * section.seeds

@@ -13,10 +13,14 @@ from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 
 
-def stream(count=100, due=False):
+def stream(count=100, due=False, chain=False):
     workflows = []
     for k in range(count):
-        tasks = [Task("a", 1.0 + k % 3), Task("b", 2.0, parents=["a"])]
+        tasks = [
+            Task("a", 1.0 + k % 3, {"cpu": 1}),
+            Task("b", 2.0, {"cpu": 1}, ["a"] if chain else []),
+            Task("c", 1.0, {"cpu": 1}, ["b" if chain else "a"]),
+        ]
         deadline = 5.0 * k + 9 if due else None
         workflows.append(Workflow.from_tasks(f"w{k:03d}", tasks, arrival=5.0 * k, deadline=deadline))
     return Workload("stream", tuple(workflows))
