@@ -22,6 +22,7 @@ from dagsched.simulator.kernel import (
     READY,
     Problem,
     _fits_somewhere,
+    _is_running,
     entry,
     inner,
 )
@@ -34,6 +35,7 @@ FIRST_DYNAMIC = _AT["bottom_level"]
 AFTER_DYNAMIC = _AT["demand_1"]
 MOST_CHILDREN = 32
 MOST_PARENTS = 255
+ROUNDING = 1e-12  # shares of work below this are what subtraction left over
 # Tables instead of logarithms and divisions, which were a third of the time of a decision.
 LOG1P = np.log1p(np.arange(MOST_CHILDREN + 1.0))
 INVERSE = np.concatenate([[0.0], 1.0 / np.arange(1.0, MOST_PARENTS + 1), [0.0]])
@@ -74,7 +76,7 @@ class Tracker(NamedTuple):
     longest: FloatArray  # [W] s, largest bottom level of a ready task; of the look in `stamp`
     stamp: IntArray  # [W]
     running: IntArray  # [T] heap of running tasks by `end`
-    end: FloatArray  # [T] s, expected; NaN before the start
+    end: FloatArray  # [T] s, at most the next expected end of its allocations; NaN while not in the heap
 
 
 def new_tracker(problem: Problem) -> Tracker:
@@ -110,16 +112,37 @@ def reset_tracker(X):
 
 
 @inner
-def _next_completion(S, X):
-    """Expected seconds to the end of the running task that is to end first; inf with nothing running."""
+def _expected_end(P, S, task):
+    """Seconds at which the first of a task's running allocations is expected to end; inf with none running."""
+    end = np.inf
+    alloc = S.task[task].last_alloc
+    running = S.task[task].unfinished - S.task[task].unstarted
+    while running > 0 and alloc >= 0:
+        if _is_running(S, alloc):
+            running -= S.alloc[alloc].count
+            end = min(end, S.alloc[alloc].execution + P.estimate[task, P.node_group[S.alloc[alloc].node]])
+        alloc = S.alloc[alloc].older
+    return end
+
+
+@inner
+def _next_completion(P, S, X):
+    """Expected seconds to the end of the running allocation that is to end first; inf with nothing running.
+
+    A key in the heap is at most the true one, which is computed when the task comes to the top.
+    """
     while X.counter[RUNNING] > 0:
         task = X.running[0]
-        if S.task[task].unfinished > S.task[task].unstarted:
-            return max(X.end[task] - S.clock[NOW], 0.0)
-        X.end[task] = np.nan  # it has ended, or waits for room for further instances: take it off the heap
-        size = X.counter[RUNNING] - 1
-        X.counter[RUNNING] = size
-        last = X.running[size]
+        end = _expected_end(P, S, task)
+        if end == X.end[task]:
+            return max(end - S.clock[NOW], 0.0)
+        X.end[task] = end
+        size, last = X.counter[RUNNING], task
+        if end == np.inf:  # it has ended, or waits for room for further instances
+            X.end[task] = np.nan
+            size -= 1
+            X.counter[RUNNING] = size
+            last = X.running[size]
         hole = 0
         while True:
             child = 2 * hole + 1
@@ -137,14 +160,21 @@ def _next_completion(S, X):
 
 @inner
 def _push_running(P, S, X, task):
-    """Remember when a task that has just started is expected to end, by the estimate of its newest allocation."""
-    alloc = S.task[task].last_alloc
-    X.end[task] = S.alloc[alloc].execution + P.estimate[task, P.node_group[S.alloc[alloc].node]]
+    """Remember when a task of which something has just started is expected to have its next end."""
+    end = _expected_end(P, S, task)
+    if end == np.inf or X.end[task] <= end:
+        return
     hole = X.counter[RUNNING]
-    X.counter[RUNNING] = hole + 1
+    if np.isnan(X.end[task]):
+        X.counter[RUNNING] = hole + 1
+    else:
+        hole = 0
+        while X.running[hole] != task:
+            hole += 1
+    X.end[task] = end
     while hole > 0:
         above = (hole - 1) >> 1
-        if X.end[X.running[above]] <= X.end[task]:
+        if X.end[X.running[above]] <= end:
             break
         X.running[hole] = X.running[above]
         hole = above
@@ -173,11 +203,11 @@ def _catch_up(P, S, K, X):
         begun = X.seen[task] - S.task[task].unstarted
         if begun == 0:
             continue  # a later decision on the same task has been counted already
-        if np.isnan(X.end[task]):
-            _push_running(P, S, X, task)
+        _push_running(P, S, X, task)
         X.seen[task] -= begun
         for r in range(K.work.shape[1]):
-            X.resource[UNSTARTED, r] = max(X.resource[UNSTARTED, r] - K.work[task, r] * begun, 0.0)
+            left = X.resource[UNSTARTED, r] - K.work[task, r] * begun
+            X.resource[UNSTARTED, r] = left if left > ROUNDING * X.resource[ARRIVED_WORK, r] else 0.0
         if X.seen[task] == 0:
             X.order[X.counter[STARTED]] = task
             X.counter[STARTED] += 1
@@ -236,7 +266,7 @@ def look(P, S, K, X):
     last = S.counter[ARRIVED] - 1
     X.signal[SCALE] = K.scale[last]
     X.signal[LEVEL] = max(P.workflow[last].prefix_bottom, 1e-12)
-    X.signal[NEXT] = _next_completion(S, X)
+    X.signal[NEXT] = _next_completion(P, S, X)
     bound, left, arrived, queue = X.signal[LONGEST], 0.0, 0.0, 0.0
     for r in range(resources):
         bound = max(bound, X.resource[UNSTARTED, r])
