@@ -54,9 +54,9 @@ class EvolveSection(Section):
     """The CMA-ES stage; a step is a generation."""
 
     steps: int = Field(default=300, ge=0, description="generations")
-    population: int = Field(default=16, ge=4, description="candidates in a generation")
-    instances: int = Field(default=24, ge=1, description="training instances that a generation shares")
-    pool: int = Field(default=240, ge=1, description="training instances to draw them from")
+    population: int = Field(default=20, ge=4, description="candidates in a generation")
+    instances: int = Field(default=64, ge=1, description="training instances that a generation shares")
+    refresh: float = Field(default=0.25, gt=0, le=1, description="share of these that are new in each generation")
     sigma: float = Field(default=0.3, gt=0, description="first step size, in units of the start rule's spread")
     seeds: int = Field(default=1, ge=1, le=20, description="independent searches; the best by validation is kept")
     validate_every: int = Field(default=10, ge=1, description="generations between validations")

@@ -139,17 +139,16 @@ class Trainer:
         section, state = self.config.evolve, self.state
         before, state.step = state.total - state.step, 0
         settings = EvolveSettings(
-            section.steps, section.population, section.instances, section.sigma, section.validate_every,
-            self.config.features.blocks, self.config.threads,
+            section.steps, section.population, section.instances, section.refresh, section.sigma,
+            section.validate_every, self.config.features.blocks, self.config.threads,
         )  # fmt: skip
-        train = self._arenas("evolve", 0, section.pool)
         require_choice(train[:PREPARED], self.start)
         best = 1.0
         weights = self.start
         total = section.steps * section.seeds
         for number in range(section.seeds):
             seed = self.config.seed * 1000 + number
-            for found in evolve(self.start, train, self._judge.arenas, settings, seed=seed, stop=stop):
+            for found in evolve(self.start, self._training, self._judge.arenas, settings, seed=seed, stop=stop):
                 state.step = number * section.steps + found.step
                 state.total = before + state.step
                 scalars = {
@@ -287,6 +286,10 @@ class Trainer:
         """Training instances; each stage has its own."""
         block = _STAGE_IDS[stage] * _SPLIT_BLOCK
         return [Arena(self.source.replay("train", block + first + k), self.objective) for k in range(count)]
+
+    def _training(self, number: int) -> Arena:
+        """Instance ``number`` of the evolve stage."""
+        return self._arenas("evolve", number, 1)[0]
 
     def _held_out(self, split: Any) -> Sequence[Any]:
         wanted = self.config.validation.instances if split == "validation" else self.config.validation.confirm

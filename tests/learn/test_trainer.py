@@ -16,7 +16,7 @@ SMALL = {
     "suite": "build",
     "start": "critical-path",
     "threads": 1,
-    "evolve": {"steps": 3, "population": 4, "instances": 3, "pool": 4, "validate_every": 1},
+    "evolve": {"steps": 3, "population": 4, "instances": 3, "refresh": 0.5, "validate_every": 1},
     "network": {"width": 8, "layers": 2, "hidden": 16, "hidden2": 8},
     "imitate": {"steps": 4, "instances": 2, "rule": "lft"},
     "ppo": {"steps": 4, "instances": 2, "rollouts": 2, "minibatch": 256, "epochs": 2},
@@ -138,13 +138,9 @@ def test_imitating_a_rule_brings_its_cost_nearer(tmp_path):
 def test_self_labelling_takes_only_rollouts_that_beat_the_greedy_policy():
     from dagsched.learn.self_label import best_of
 
-    class Run:
-        def __init__(self, cost):
-            self.cost = cost
-
-    groups = [[Run(2.0), Run(1.5)], [Run(3.0), Run(2.0)], [Run(1.0)]]
-    labels = best_of(groups, np.array([3.0, 2.0, 0.5]))
-    assert labels.chosen == (groups[0][1],)
+    labels = best_of([[2.0, 1.5], [3.0, 2.0], [1.0]], np.array([3.0, 2.0, 0.5]))
+    assert labels.instances == (0,)
+    assert labels.chosen == (1,)
     assert labels.gain == pytest.approx(0.5 / 3)
     assert labels.improved == pytest.approx(1 / 3)
 
