@@ -62,7 +62,7 @@ class Judge:
         some = self._networks[:samples]
         greedy = learner.greedy(self._networks)
         rng = np.random.default_rng([_DOMAIN, *seed])
-        groups = learner.sample(some, 1, rng, temperature=temperature, record=False)
+        groups = learner.sample(some, learner.seeds(rng, len(some), 1), temperature=temperature, record=False)
         sampled = float(np.mean([t.cost for group in groups for t in group]))
         beside = {
             "eval/cost_sampled": sampled,

@@ -54,6 +54,12 @@ class Learner:
         self.model = ActorCritic(config).to(device)
         self._graphs: OrderedDict[int, tuple[Replay, Graph]] = OrderedDict()
 
+    @staticmethod
+    def seeds(rng: np.random.Generator, arenas: int, rollouts: int) -> list[list[int]]:
+        """Seeds ``[arenas][rollouts]`` for :meth:`sample`."""
+        drawn: list[list[int]] = rng.integers(1, 2**62, (arenas, rollouts)).tolist()
+        return drawn
+
     def greedy(self, arenas: Sequence[NetworkArena]) -> FloatArray:
         """``[arenas]`` cost of the most probable actions."""
         self._remember(arenas)
@@ -62,19 +68,23 @@ class Learner:
     def sample(
         self,
         arenas: Sequence[NetworkArena],
-        rollouts: int,
-        rng: np.random.Generator,
+        seeds: Sequence[Sequence[int]],
         *,
         temperature: float,
         record: bool = True,
     ) -> list[list[Trajectory]]:
-        """``rollouts`` sampled runs of each arena."""
+        """For each arena one sampled run per seed; the same seed gives the same run."""
         self._remember(arenas)
-        seeds = rng.integers(1, 2**62, (len(arenas), rollouts)).tolist()
         return collect(
             arenas, self.base, self._head(), self._embed, seeds=seeds, temperature=temperature, record=record,
             threads=self.threads,
         )  # fmt: skip
+
+    def values(self, g: Any, q: Any) -> FloatArray:
+        """``[D]`` what the critic says; it reads the state's features ``[D, G]`` and ``[D, groups, Q]`` alone."""
+        with torch.no_grad():
+            found = self.model.value(torch.from_numpy(g).to(self.device), torch.from_numpy(q).to(self.device))
+        return np.asarray(found.cpu().numpy(), np.float64)
 
     def schedule(self, arena: NetworkArena, name: str = "ppo") -> Schedule:
         """The greedy schedule of one arena."""

@@ -7,20 +7,22 @@ stopped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dagsched.learn.arena import Arena
 from dagsched.learn.config_sections import ImitateSection, SelfLabelSection
 from dagsched.learn.imitation import imitate
 from dagsched.learn.learner import Learner
-from dagsched.learn.ppo import advantages_of, evaluate_in_parts, ppo_update
+from dagsched.learn.ppo import advantages_of, ppo_update
 from dagsched.learn.ppo_settings import PPOSettings
 from dagsched.learn.record import record_rule
 from dagsched.learn.rollout import NetworkArena, Trajectory
 from dagsched.learn.self_label import best_of
+from dagsched.workflow import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,38 +49,95 @@ def ppo_step(
     """Several rollouts of each instance, then PPO on their decisions; ``progress`` in [0, 1] drives the schedules."""
     temperature, rate = settings.temperature_at(progress), settings.learning_rate_at(progress)
     set_rate(optimiser, rate)
-    groups = learner.sample(arenas, settings.rollouts, rng, temperature=temperature)
-    trajectories = [t for group in groups for t in group]
-    scalars = rollout_scalars(trajectories, arenas[0].arena.objective) | {
-        "train/learning_rate": rate,
-        "train/temperature": temperature,
-    }
-    played = sum(t.length for t in trajectories)
-    if not any(len(t) for t in trajectories):
-        return Outcome(scalars, played)
-    batch = learner.batch(trajectories)
-    old = evaluate_in_parts(learner.model, batch, settings.minibatch, temperature)
-    ends = np.cumsum([len(t) for t in trajectories])[:-1]
+    played = _play(learner, arenas, settings, rng, temperature)
+    scalars = rollout_scalars(played.runs, arenas[0].arena.objective)
+    scalars |= {"train/learning_rate": rate, "train/temperature": temperature}
+    decisions = sum(run.length for run in played.runs)
+    if not any(len(index) for index in played.kept):
+        return Outcome(scalars, decisions)
+    values = [np.zeros(0)] * len(played.runs)
+    if settings.advantage == "gae":
+        values = [learner.values(run.g, run.q) for run in played.runs]
     advantage, target = advantages_of(
-        [t.reward for t in trajectories],
-        [t.time for t in trajectories],
-        np.array([t.cost for t in trajectories]),
-        np.repeat(np.arange(len(groups)), settings.rollouts),
-        np.split(old[1].cpu().numpy().astype(np.float64), ends),
+        [run.reward for run in played.runs],
+        [run.time for run in played.runs],
+        np.array([run.cost for run in played.runs]),
+        np.repeat(np.arange(len(arenas)), settings.rollouts),
+        values,
         settings,
     )
+    starts = np.cumsum([0, *(len(run.reward) for run in played.runs)])
+    chosen = np.concatenate([start + index for start, index in zip(starts, played.kept, strict=False)])
     stats = ppo_update(
         learner.model,
         optimiser,
-        batch,
-        torch.from_numpy(advantage.astype(np.float32)).to(learner.device),
-        torch.from_numpy(target.astype(np.float32)).to(learner.device),
+        learner.batch(played.trajectories),
+        torch.from_numpy(advantage[chosen].astype(np.float32)).to(learner.device),
+        torch.from_numpy(target[chosen].astype(np.float32)).to(learner.device),
         settings,
         rng,
         temperature=temperature,
-        old=old,
     )
-    return Outcome(scalars | {f"train/{name}": float(value) for name, value in asdict(stats).items()}, played)
+    return Outcome(scalars | {f"train/{name}": float(value) for name, value in asdict(stats).items()}, decisions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """What remains of a rollout whose rows are not kept: fields as in ``Trajectory``."""
+
+    reward: FloatArray
+    time: FloatArray
+    cost: float
+    length: int
+    wait: float
+    g: NDArray[np.float32]
+    q: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Played:
+    """All rollouts of a step in short, and the decisions ``kept[k]`` of each that are learned from."""
+
+    runs: list[_Run]
+    kept: list[IntArray]
+    trajectories: list[Trajectory]
+
+
+def _play(
+    learner: Learner,
+    arenas: Sequence[NetworkArena],
+    settings: PPOSettings,
+    rng: np.random.Generator,
+    temperature: float,
+) -> _Played:
+    """Collect instance after instance, so that the rows of a few rollouts at most are held in full."""
+    seeds = learner.seeds(rng, len(arenas), settings.rollouts)
+    most = max(1, settings.decisions // (len(arenas) * settings.rollouts))
+    played = _Played([], [], [])
+    for first in range(0, len(arenas), learner.threads):
+        part = slice(first, first + learner.threads)
+        for group in learner.sample(arenas[part], seeds[part], temperature=temperature):
+            for t in group:
+                index = np.arange(len(t))
+                if len(t) > most:
+                    index = np.sort(np.random.default_rng(t.seed).choice(len(t), most, replace=False))
+                played.runs.append(_Run(t.reward, t.time, t.cost, t.length, t.wait, t.g, t.q))
+                played.kept.append(index)
+                played.trajectories.append(t if len(index) == len(t) else only(t, index))
+    return played
+
+
+def only(trajectory: Trajectory, decisions: IntArray) -> Trajectory:
+    """The trajectory with some of its decisions (ascending places)."""
+    counts = np.diff(trajectory.row_ptr)[decisions]
+    pointer = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.repeat(trajectory.row_ptr[decisions] - pointer[:-1], counts) + np.arange(pointer[-1])
+    return replace(
+        trajectory,
+        row_ptr=pointer,
+        **{name: getattr(trajectory, name)[rows] for name in ("task", "workflow", "started", "x", "z")},
+        **{name: getattr(trajectory, name)[decisions] for name in ("g", "q", "action", "can_wait", "time", "reward")},
+    )
 
 
 def self_label_step(
@@ -91,14 +150,22 @@ def self_label_step(
     """N rollouts of each instance, then cross-entropy on the best ones that beat the greedy policy."""
     set_rate(optimiser, settings.learning_rate)
     greedy = learner.greedy(arenas)
-    groups = learner.sample(arenas, settings.rollouts, rng, temperature=settings.temperature)
-    trajectories = [t for group in groups for t in group]
-    labels = best_of(groups, greedy)
-    scalars = rollout_scalars(trajectories, arenas[0].arena.objective) | {
+    seeds = learner.seeds(rng, len(arenas), settings.rollouts)
+    groups = learner.sample(arenas, seeds, temperature=settings.temperature, record=False)
+    labels = best_of([[t.cost for t in group] for group in groups], greedy)
+    runs = [t for group in groups for t in group]
+    scalars = {
+        "rollout/ep_rew_mean": -float(np.mean([t.cost for t in runs])),
+        "rollout/ep_len_mean": float(np.mean([t.length for t in runs])),
         "label/gain": labels.gain,
         "label/improved": labels.improved,
     }
-    chosen = [t for t in labels.chosen if len(t)]
+    again = learner.sample(
+        [arenas[k] for k in labels.instances],
+        [[seeds[k][n]] for k, n in zip(labels.instances, labels.chosen, strict=True)],
+        temperature=settings.temperature,
+    )
+    chosen = [t for group in again for t in group if len(t)]
     if chosen:
         stats = imitate(
             learner.model,
@@ -112,7 +179,7 @@ def self_label_step(
             temperature=settings.temperature,
         )
         scalars |= {"train/loss": stats.loss, "train/accuracy": stats.accuracy, "train/entropy_loss": -stats.entropy}
-    return Outcome(scalars, sum(t.length for t in trajectories))
+    return Outcome(scalars, sum(t.length for t in runs))
 
 
 def imitate_step(
@@ -138,13 +205,13 @@ def imitate_step(
     return Outcome(scalars, sum(len(r.action) for r in recorded))
 
 
-def rollout_scalars(trajectories: Sequence[Trajectory], objective: str) -> dict[str, float]:
+def rollout_scalars(trajectories: Sequence[_Run], objective: str) -> dict[str, float]:
     """Mean return, length and waiting of sampled runs; rewards leave out what passed before the first choice."""
     return {
         f"reward/{objective}": float(np.mean([t.reward.sum() for t in trajectories])),
         "rollout/ep_rew_mean": float(np.mean([-t.cost for t in trajectories])),
         "rollout/ep_len_mean": float(np.mean([t.length for t in trajectories])),
-        "rollout/choices_mean": float(np.mean([len(t) for t in trajectories])),
+        "rollout/choices_mean": float(np.mean([len(t.reward) for t in trajectories])),
         "rollout/wait_max": max(t.wait for t in trajectories),
         "rollout/wait_min": min(t.wait for t in trajectories),
     }

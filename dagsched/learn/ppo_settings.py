@@ -15,6 +15,9 @@ class PPOSettings(BaseModel):
     steps: int = Field(default=200, ge=0, description="collect-and-update rounds; schedules run over them")
     instances: int = Field(default=16, ge=1, description="training instances a step")
     rollouts: int = Field(default=8, ge=1, description="sampled rollouts of each instance: one group")
+    decisions: int = Field(
+        default=50_000, ge=1, description="decisions a step learns from; of more, a random part of each rollout"
+    )
     advantage: Literal["group", "time", "gae"] = Field(
         default="time", description="group: whole cost within the group; time: time-indexed group baseline; gae: critic"
     )

@@ -11,40 +11,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dagsched.learn.rollout import Trajectory
 from dagsched.workflow import FloatArray
 
 LEAST_GAIN = 1e-9
 """Share of the greedy cost by which a rollout must be better."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Labels:
     """What to imitate.
 
     Attributes:
-        chosen: the best rollout of each instance that improved.
+        instances: those that improved.
+        chosen: the best rollout of each of them.
         gain: mean over all instances of 1 - best / greedy, 0 where nothing improved.
         improved: share of instances that improved.
     """
 
-    chosen: tuple[Trajectory, ...]
+    instances: tuple[int, ...]
+    chosen: tuple[int, ...]
     gain: float
     improved: float
 
 
-def best_of(rollouts: Sequence[Sequence[Trajectory]], greedy: FloatArray) -> Labels:
+def best_of(costs: Sequence[Sequence[float]], greedy: FloatArray) -> Labels:
     """The rollout of least cost of each instance, kept if it beats the greedy policy.
 
     Args:
-        rollouts: N trajectories of each instance.
+        costs: of the N rollouts of each instance.
         greedy: ``[instances]`` cost of the greedy policy.
     """
-    chosen: list[Trajectory] = []
-    gains = np.zeros(len(greedy))
-    for k, group in enumerate(rollouts):
-        best = min(group, key=lambda t: t.cost)
-        if best.cost < greedy[k] * (1 - LEAST_GAIN):
+    instances: list[int] = []
+    chosen: list[int] = []
+    gain = 0.0
+    for k, group in enumerate(costs):
+        best = int(np.argmin(group))
+        if group[best] < greedy[k] * (1 - LEAST_GAIN):
+            instances.append(k)
             chosen.append(best)
-            gains[k] = 1 - best.cost / greedy[k]
-    return Labels(tuple(chosen), float(gains.mean()), len(chosen) / max(1, len(greedy)))
+            gain += 1 - group[best] / float(greedy[k])
+    count = max(1, len(greedy))
+    return Labels(tuple(instances), tuple(chosen), gain / count, len(instances) / count)

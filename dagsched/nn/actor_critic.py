@@ -76,8 +76,12 @@ class ActorCritic(nn.Module):
         may_wait = batch.can_wait & self.config.wait
         legal = torch.cat([torch.ones_like(batch.decision, dtype=torch.bool), may_wait])
         actions = masked_categorical(logits / temperature, owner, count, legal)
-        value = torch.relu(overall @ self.v1 + self.bv1) @ self.v2 + self.bv2
+        value = self._value(overall)
         return Evaluation(logits, actions.log_prob[batch.chosen].float(), actions.entropy.float(), value)
+
+    def value(self, g: Tensor, q: Tensor) -> Tensor:
+        """``[D]`` values of states ``[D, G]`` with node groups ``[D, groups, Q]``."""
+        return self._value(torch.cat([g, torch.relu(q @ self.wq + self.bq).mean(1)], 1))
 
     def embed(self, x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """``[T, H]`` ``e w1e`` and ``e w1u`` of every task; ``ValueError`` without an encoder."""
@@ -85,6 +89,10 @@ class ActorCritic(nn.Module):
             raise ValueError("this network has no encoder")
         e = self.encoder(x, edges)
         return e @ self.w1e, e @ self.w1u
+
+    def _value(self, overall: Tensor) -> Tensor:
+        out: Tensor = torch.relu(overall @ self.v1 + self.bv1) @ self.v2 + self.bv2
+        return out
 
     def _embedded(self, batch: Batch) -> Tensor:
         """``[N, H]`` what task and workflow embeddings add to the first layer; 0 without an encoder."""

@@ -9,6 +9,7 @@ from dagsched.features.schema import TASK_NAMES, columns
 from dagsched.generate.suite import Suite
 from dagsched.learn.arena import Arena
 from dagsched.learn.learner import Learner
+from dagsched.learn.network_steps import only
 from dagsched.learn.preparation import calibrate_scale, fit_normaliser
 from dagsched.learn.record import record_rule
 from dagsched.learn.rollout import NetworkArena
@@ -103,7 +104,7 @@ def test_sampled_actions_have_the_probabilities_that_torch_says(arenas, normalis
     """Mean log-probability of sampled actions = minus the mean entropy, up to its sampling error."""
     learner = learner_of(normaliser, start_weights("lft"), 0.05, encoder=encoder, wait=True, margin=1.0)
     networks = [NetworkArena(arena) for arena in arenas]
-    groups = learner.sample(networks, 8, np.random.default_rng(0), temperature=1.4)
+    groups = learner.sample(networks, learner.seeds(np.random.default_rng(0), 4, 8), temperature=1.4)
     batch = learner.batch([t for group in groups for t in group])
     with torch.no_grad():
         out = learner.model(batch, 1.4)
@@ -113,7 +114,7 @@ def test_sampled_actions_have_the_probabilities_that_torch_says(arenas, normalis
 
 def test_rewards_add_up_to_minus_the_cost(arenas, normaliser):
     learner = learner_of(normaliser, start_weights("lft"), encoder="none")
-    for group in learner.sample([NetworkArena(a) for a in arenas], 2, np.random.default_rng(0), temperature=1.0):
+    for group in learner.sample([NetworkArena(a) for a in arenas], [[1, 2]] * 4, temperature=1.0):
         for t in group:
             first = (t.time[0] - t.replay.first_arrival) / (simulate(t.replay, "lft").makespan) if len(t) else 0
             assert t.reward.sum() == pytest.approx(-t.cost, abs=1e-6 + 2 * first * t.cost)
@@ -140,3 +141,27 @@ def test_the_scale_gives_the_wanted_entropy(arenas, normaliser):
         relative = learner.model(batch).entropy / counts.log()
     varied = torch.tensor([float(z.max() - z.min()) > 0 for z in batch.z.split(counts.long().tolist())])
     assert relative[varied].mean().item() == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("encoder", ["gnn", "none"])
+def test_some_decisions_of_a_trajectory_are_those_of_the_whole(arenas, normaliser, encoder):
+    learner = learner_of(normaliser, start_weights("lft"), 0.05, encoder=encoder, wait=True)
+    whole = learner.sample([NetworkArena(arenas[3])], [[5]], temperature=1.0)[0][0]
+    places = np.array([0, 3, 4, len(whole) - 1])
+    part = only(whole, places)
+    with torch.no_grad():
+        left = learner.model(learner.batch([whole]).select(torch.from_numpy(places)))
+        right = learner.model(learner.batch([part]))
+    for name in ("log_prob", "entropy", "value"):
+        assert torch.allclose(getattr(left, name), getattr(right, name), atol=1e-6)
+    assert learner.values(part.g, part.q) == pytest.approx(right.value.numpy(), abs=1e-6)
+    assert (part.reward == whole.reward[places]).all()
+
+
+def test_the_same_seed_gives_the_same_run(arenas, normaliser):
+    learner = learner_of(normaliser, start_weights("lft"), 0.05)
+    networks = [NetworkArena(arena) for arena in arenas]
+    first = learner.sample(networks, [[3, 4]] * 4, temperature=1.0)
+    again = learner.sample(networks[2:3], [[4]], temperature=1.0)[0][0]
+    assert (first[2][1].action == again.action).all()
+    assert first[2][0].cost != again.cost

@@ -145,6 +145,15 @@ def test_self_labelling_takes_only_rollouts_that_beat_the_greedy_policy():
     assert labels.improved == pytest.approx(1 / 3)
 
 
+def test_results_do_not_depend_on_threads(tmp_path):
+    found = []
+    for threads in (1, 2):
+        few = {**SMALL["ppo"], "instances": 3, "decisions": 200, "steps": 2}
+        Trainer(config(threads=threads, ppo=few), out=tmp_path / f"{threads}").run()
+        found.append(weights(tmp_path / f"{threads}" / "checkpoints" / "step_5"))
+    assert same(*found)
+
+
 def test_a_folder_with_a_run_is_not_overwritten(finished):
     with pytest.raises(ConfigError, match="--resume"):
         Trainer(config(), out=finished[0])
@@ -166,6 +175,7 @@ def test_old_checkpoints_are_forgotten(tmp_path):
     assert sorted(f.name for f in (tmp_path / "run" / "checkpoints").iterdir()) == ["step_4", "step_5", "step_6"]
 
 
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 def test_the_state_is_read_without_running_anything(tmp_path):
     class Bomb:
         def __reduce__(self):
