@@ -142,7 +142,7 @@ class Trainer:
             section.steps, section.population, section.instances, section.refresh, section.sigma,
             section.validate_every, self.config.features.blocks, self.config.threads,
         )  # fmt: skip
-        require_choice(train[:PREPARED], self.start)
+        require_choice(self._arenas("evolve", 0, PREPARED), self.start)
         best = 1.0
         weights = self.start
         total = section.steps * section.seeds
