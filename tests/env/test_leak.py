@@ -1,0 +1,95 @@
+"""No observation, mask or reward knows what has not shown yet (semantics.md, "Leak test")."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dagsched.env import WorkflowEnv
+from dagsched.replay import Replay
+from dagsched.schedule import Schedule
+from tests.env.play import play
+from tests.policies.leak import decided_before, first_difference, other_future
+from tests.twin import NumpyDice, draw_replay
+
+RULES = ("critical-path", "cp+demand+work", "edf")
+
+
+class Diary:
+    """Chooses by a hash of all that it sees, so that any difference shows in the decisions; keeps what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, bytes]] = []
+
+    def __call__(self, env: WorkflowEnv, observation: Any) -> int:
+        arrays = observation.values() if isinstance(observation, dict) else [observation]
+        mask = env.action_masks()
+        content = b"".join(array.tobytes() for array in arrays) + mask.tobytes()
+        self.seen.append((env._running().simulator.now, content))
+        legal = np.flatnonzero(mask)
+        return int(legal[hashlib.sha256(content).digest()[0] % len(legal)])
+
+
+def observe(replay: Replay, observation: str, rule: str) -> tuple[Schedule, list[tuple[float, bytes]], list[float]]:
+    env = WorkflowEnv(
+        workload=replay, observation=observation, base=rule, max_tasks=150, max_edges=600, objective="slo"
+    )  # fmt: skip
+    diary = Diary()
+    schedule, rewards, _ = play(env, diary)
+    return schedule, diary.seen, rewards
+
+
+def compare(replay: Replay, observation: str, rule: str, seed: int) -> int:
+    rng = np.random.default_rng(seed)
+    one, seen_one, rewards_one = observe(replay, observation, rule)
+    moments = np.unique(np.concatenate([one.decision_time, one.finish]))
+    now = float(rng.choice(moments[: max(1, len(moments) // 2)]))
+    other = other_future(replay, one, now, seed)
+    two, seen_two, rewards_two = observe(other, observation, rule)
+    until = first_difference(replay, other, one, two)
+    assert until > now
+    assert decided_before(one, until) == decided_before(two, until)
+    before, after = ([entry for entry in seen if entry[0] < until] for seen in (seen_one, seen_two))
+    assert [time for time, _ in before] == [time for time, _ in after]
+    assert before == after, "an observation depends on what shows only later"
+    known = max(len(before) - 1, 0)
+    assert rewards_one[:known] == rewards_two[:known]
+    return len(before)
+
+
+@pytest.mark.parametrize("observation", ["flat", "graph"])
+@pytest.mark.parametrize("rule", RULES)
+def test_no_observation_depends_on_hidden_durations_or_later_arrivals(observation: str, rule: str) -> None:
+    compared = 0
+    for seed in range(30):
+        compared += compare(draw_replay(NumpyDice(seed)), observation, rule, seed)
+        compared += compare(draw_replay(NumpyDice(seed), batch=False, exact=False, rough=True), observation, rule, seed)
+    assert compared > 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("observation", ["flat", "graph"])
+def test_no_observation_depends_on_the_future_on_many_replays(observation: str) -> None:
+    for seed in range(2000, 2300):
+        compare(draw_replay(NumpyDice(seed), rough=seed % 2 == 0), observation, RULES[seed % 3], seed)
+
+
+def test_the_comparison_notices_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = WorkflowEnv._observation
+
+    def leaking(self: WorkflowEnv) -> Any:
+        observation = original(self)
+        observation[-1] = np.float32(self.replay.duration.sum() % 1)
+        return observation
+
+    monkeypatch.setattr(WorkflowEnv, "_observation", leaking)
+    caught = 0
+    for seed in range(20):
+        try:
+            compare(draw_replay(NumpyDice(seed)), "flat", "critical-path", seed)
+        except AssertionError:
+            caught += 1
+    assert caught > 10
