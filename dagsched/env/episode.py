@@ -9,6 +9,7 @@ import numpy as np
 
 from dagsched import graph
 from dagsched.env import kernel as compiled
+from dagsched.env.direct import direct
 from dagsched.env.layout import FLAT_TASK, GLOBAL_WAY, Layout, clear
 from dagsched.env.view import (
     CLIP,
@@ -121,6 +122,10 @@ class Episode:
         project(self.constants, self._linear)
         self._scale = _scale(replay, self.constants, rules.normaliser, layout)
         self._desk = _desk(replay, self.problem, layout, rules)
+        self._compiled = direct(
+            compiled.step, self.problem, self.simulator.state, self.simulator.truth, self.constants, self._tracker,
+            self._linear, self._scale, self._desk, view, 0,
+        )  # fmt: skip
         self._tau = float(self._desk.setting[TAU])
         self._bound = max(graph.lower_bound(replay, realised=False), _LEAST_SECONDS)
         path = max(float(graph.critical_path(replay, realised=False).mean()), _LEAST_SECONDS)
@@ -151,7 +156,7 @@ class Episode:
     def _call(self, action: int) -> bool:
         sim = self.simulator
         while True:
-            status = compiled.step(
+            status = self._compiled(
                 self.problem, sim.state, sim.truth, self.constants, self._tracker, self._linear, self._scale,
                 self._desk, self.view, action,
             )  # fmt: skip
