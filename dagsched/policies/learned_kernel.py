@@ -609,4 +609,6 @@ def new_record(head: Head, groups: int, decisions: int, rows: int) -> Record:
     )
 
 
-drop_stale([project, run_by_linear, reset_scratch, run_by_network, evaluate_logits], kernel.__file__, features.__file__)
+# Also the inner functions: they are cached too, with what they call of other modules inside.
+_COMPILED = [f for f in list(globals().values()) if hasattr(f, "py_func") and f.__module__ == __name__]
+drop_stale(_COMPILED, kernel.__file__, features.__file__)
