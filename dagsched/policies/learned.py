@@ -287,7 +287,7 @@ class SamplePlanner:
     """Best of many whole schedules of a learned policy under Gumbel noise on its scores, one draw a task.
 
     Sample 0 is the greedy schedule; sample ``k`` adds noise of ``scales[k % len(scales)]`` times the spread of the
-    scores met in sample 0. Everything runs on estimates.
+    scores met in sample 0 (of a network: 4 factors of its standardised priority). Everything runs on estimates.
     """
 
     def __init__(
@@ -306,15 +306,12 @@ class SamplePlanner:
         return self.best()[1]
 
     def best(self) -> tuple[float, Plan]:
-        """(cost on the estimates in seconds, plan) of the best schedule."""
-        from dagsched.policies.sampling import objective_value
-
+        """(cost on the estimates, plan) of the best schedule; seconds, or the SLO cost that training uses."""
         replay = self._replay
         checkpoint = self._options.load(replay)
-        simulator = Simulator(replay)
+        simulator = Simulator(replay, policy_seed=self._seeds[1])
         simulator.truth = replay.estimate
         runner = make_runner(simulator, checkpoint, self._options.kind, noise=True)
-        network = isinstance(runner, NetworkRunner)
         noise = runner.scratch.noise if isinstance(runner, NetworkRunner) else runner.linear.noise
         stream = np.random.default_rng(np.random.SeedSequence(self._seeds, spawn_key=(_SEED_DOMAIN,)))
         objective = "makespan" if self._options.objective == "auto" else self._options.objective
@@ -326,11 +323,28 @@ class SamplePlanner:
             runner.reset()
             runner.run()
             if k == 0:
-                low, high = runner.linear.spread
-                spread = _LOGIT_SPREAD * runner.head.setting[0] if network else float(high - low)  # type: ignore[attr-defined]
-            value = objective_value(replay, simulator.state.task["finish"], objective)
+                spread = _spread(runner)
+            value = _value(replay, simulator.state.task["finish"], objective)
             if value < best:
                 schedule = simulator.schedule("sample")
                 best, plan = value, Plan(schedule.task, schedule.node, schedule.count, schedule.start)
         assert plan is not None
         return best, plan
+
+
+def _spread(runner: LinearRunner) -> float:
+    """Of the scores of a finished run; a network without a base priority counts as one of factor 1."""
+    if isinstance(runner, NetworkRunner):
+        return _LOGIT_SPREAD * (float(runner.head.setting[learned_kernel.SHARPNESS]) or 1.0)
+    low, high = runner.linear.spread
+    return max(float(high - low), 0.0)  # minus infinity where there never was a choice
+
+
+def _value(replay: Replay, finish: FloatArray, objective: str) -> float:
+    if objective == "slo":
+        from dagsched.learn.arena import cost_function
+
+        return cost_function(replay, "slo")(finish)
+    from dagsched.policies.sampling import objective_value
+
+    return objective_value(replay, finish, objective)
