@@ -16,7 +16,9 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 import dagsched.env
-from dagsched.env import WorkflowEnv
+from dagsched.env import WorkflowEnv, flat_names
+from dagsched.env.layout import Layout
+from dagsched.env.settings import Settings
 from dagsched.features.builder import Normaliser
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_NAMES
 from tests.bench.data import four_groups, layered
@@ -194,3 +196,14 @@ def test_suites_are_played_with_their_own_objective() -> None:
         env = WorkflowEnv(suite=suite, observation="graph", allow_wait=False, max_tasks=8000, max_edges=16000)
         assert env.objective == objective
         play(env, seed=1)
+
+
+def test_the_documentation_gives_the_shapes() -> None:
+    text = (ROOT / "docs" / "environment.md").read_text()
+    for name, array in Layout("graph", tasks=0, edges=0).arrays().items():
+        shape = str(list(array.shape)).replace("[0", "[max_tasks").replace("2, 0]", "2, max_edges]")
+        row = next(line for line in text.splitlines() if line.startswith("| ") and f"`{name}`" in line and "[" in line)
+        assert f"{shape} {array.dtype}" in row, name
+    assert f"A vector of {len(flat_names())} numbers" in text
+    for option in Settings.__dataclass_fields__:
+        assert f"`{option}`" in text, option
