@@ -80,7 +80,7 @@ class Judge:
         beside: Mapping[str, float],
         checkpoint: Callable[[], Checkpoint],
     ) -> str:
-        """Log a policy's costs, keep it in ``best/`` if none was better, and say how it stands.
+        """Log a policy's costs; if none was better, keep it in ``best/`` and draw it; say how it stands.
 
         Args:
             state: its history and best are updated.
@@ -96,12 +96,12 @@ class Judge:
         shown = {f"eval/{name}": float(value) for name, value in metrics(schedule).items() if value is not None}
         found = {"eval/cost": float(costs.mean()), "eval/ratio_best_rule": ratio, **beside, **waiting(schedule)}
         log.scalars(shown | found, state.total)
-        log.gantt(schedule, state.total)
         state.history.append({"step": state.total, "kind": kind, **found})
         self._folder.write_json("eval/validation.json", state.history)
         if not state.best or found["eval/cost"] < state.best["cost"]:
             state.best = {"cost": found["eval/cost"], "ratio_best_rule": ratio, "step": state.total, "kind": kind}
             save_checkpoint(self._folder.best, checkpoint())
+            log.gantt(schedule, state.total)
         return f"{kind} {ratio - 1:+.2%} against {rule}, best {state.best['ratio_best_rule'] - 1:+.2%}"
 
 
