@@ -288,6 +288,7 @@ class SamplePlanner:
 
     Sample 0 is the greedy schedule; sample ``k`` adds noise of ``scales[k % len(scales)]`` times the spread of the
     scores met in sample 0 (of a network: 4 factors of its standardised priority). Everything runs on estimates.
+    The plan is followed without the idle time of any WAIT, which can only help; ``max_wait`` may overrule it.
     """
 
     def __init__(
