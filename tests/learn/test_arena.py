@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dagsched.evaluate.metrics import completion, service_level
+from dagsched.features.linear import start_weights
+from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
+from dagsched.graph import critical_path
+from dagsched.learn.arena import Arena, cost_function, in_threads, linear_costs
+from dagsched.simulator import validate
+from tests.features.replays import draw_wide
+from tests.policies.nets import decisions, random_base, schedule_with
+
+SEEDS = range(1100, 1112)
+
+
+def finished(arena: Arena):
+    schedule = arena.simulator.schedule("linear")
+    validate(schedule)
+    return schedule
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_costs_are_those_of_the_evaluation(seed: int) -> None:
+    replay = draw_wide(seed, due=True)
+    path = max(float(critical_path(replay).mean()), 1e-9)
+    for objective in ("makespan", "flow_time", "slo"):
+        arena = Arena(replay, objective)
+        found = arena.run_linear(random_base(seed))
+        schedule = finished(arena)
+        done, level = completion(schedule), service_level(schedule)
+        wanted = {
+            "makespan": done["ratio_lb"],
+            "flow_time": done["weighted_flow_time"] / path,
+            "slo": level["slo_violation_rate"] + 0.05 * level["mean_tardiness"] / path,
+        }[objective]
+        if wanted is not None:
+            assert found == pytest.approx(wanted, rel=1e-9)
+
+
+def test_late_workflows_cost_their_share_and_a_twentieth_of_their_tardiness() -> None:
+    replay = draw_wide(3, due=True, workflows=4)
+    path = float(critical_path(replay).mean())
+    count = len(replay.deadline)
+    late = np.array([float(replay.deadline[w]) for w in replay.workflow_of])
+    cost = cost_function(replay, "slo")
+    assert cost(late) == 0
+    late[replay.workflow_of == 0] += 2 * path
+    assert cost(late) == pytest.approx(1 / count + 0.05 * 2 / count)
+
+
+def test_nothing_is_late_without_deadlines() -> None:
+    assert cost_function(draw_wide(1, due=False), "slo")(np.full(99, 1e9)) == 0
+
+
+def test_an_arena_forgets_the_run_before() -> None:
+    for seed in SEEDS:
+        replay = draw_wide(seed)
+        arena = Arena(replay, "makespan")
+        one, two = random_base(seed), random_base(seed + 1)
+        first = arena.run_linear(one)
+        arena.run_linear(two)
+        assert arena.run_linear(one) == first
+        assert decisions(finished(arena)) == decisions(schedule_with(replay, one))
+
+
+def test_rows_are_the_raw_features_of_decisions_with_a_choice() -> None:
+    seen = 0
+    for seed in SEEDS:
+        replay = draw_wide(seed, tasks=60)
+        arena = Arena(replay, "makespan")
+        tasks, general, groups = arena.rows(start_weights("srw"), 10_000)
+        assert len(tasks) == len(general) == len(groups)
+        for rows, state, nodes in zip(tasks, general, groups, strict=True):
+            assert rows.shape[0] > 1
+            assert rows.shape[1] == len(TASK_NAMES)
+            assert state.shape == (len(GLOBAL_NAMES),)
+            assert nodes.shape == (len(replay.cluster.groups), len(GROUP_NAMES))
+            assert state[GLOBAL_NAMES.index("eligible")] == pytest.approx(np.log(1 + len(rows)))
+        validate(arena.simulator.schedule("rows"))
+        few = arena.rows(start_weights("srw"), 3)[0]
+        assert len(few) <= len(tasks)
+        seen += len(tasks)
+    assert seen > 100
+
+
+def test_costs_do_not_depend_on_the_number_of_threads() -> None:
+    replays = [draw_wide(seed) for seed in SEEDS]
+    weights = np.array([random_base(k) for k in range(4)])
+    alone = np.array([[Arena(r, "flow_time").run_linear(w) for r in replays] for w in weights])
+    arenas = [Arena(r, "flow_time") for r in replays]
+    for threads in (1, 2, 5, 50):
+        np.testing.assert_array_equal(linear_costs(weights, arenas, threads), alone)
+
+
+def test_threads_get_every_arena_once() -> None:
+    arenas = [Arena(draw_wide(1), "makespan") for _ in range(5)]
+    for threads in (1, 2, 3, 9):
+        shares = in_threads(list, arenas, threads)
+        assert len(shares) == min(threads, 5)
+        assert sorted(id(arena) for share in shares for arena in share) == sorted(map(id, arenas))
