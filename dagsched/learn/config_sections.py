@@ -81,7 +81,7 @@ class NetworkSection(Section):
         default="auto", description="factor of the standardised priority; auto: so that sampling has the entropy below"
     )
     entropy: float = Field(
-        default=0.35, gt=0, lt=1, description="scale auto: mean entropy / log(candidates) at the start"
+        default=0.7, gt=0, lt=1, description="scale auto: mean entropy / log(candidates) at the start"
     )
 
     @field_validator("scale")

@@ -23,7 +23,7 @@ class PPOSettings(BaseModel):
     )
     gamma: float = Field(default=1.0, gt=0, le=1, description="discount a decision: 1 for batches, 0.99 online")
     lam: float = Field(default=0.95, ge=0, le=1, description="lambda of GAE")
-    learning_rate: float = Field(default=3e-4, gt=0, description="of Adam")
+    learning_rate: float = Field(default=1e-3, gt=0, description="of Adam")
     anneal: bool = Field(default=True, description="learning rate falls linearly to a tenth over the steps")
     epochs: int = Field(default=4, ge=1, le=10, description="passes over the decisions of a step")
     minibatch: int = Field(default=2048, ge=1, description="decisions a gradient step")
