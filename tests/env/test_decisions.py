@@ -26,7 +26,7 @@ from tests.handmade import one_workflow, random_replay
 from tests.twin import NumpyDice, draw_replay
 
 EXACT = [rule for rule in START if rule not in ("lst", "llf")]
-"""``lst`` breaks ties of equal sums by rounding; ``llf`` leaves tasks without a deadline to ties, its features do not."""
+"""``lst`` breaks ties of equal sums by rounding; ``llf`` leaves tasks without a deadline to ties, unlike its features."""
 POOL = Cluster.pooled({"cpu": 2.0})
 
 
