@@ -13,7 +13,7 @@ import pytest
 
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.env import WorkflowEnv
-from dagsched.errors import ConfigError, PolicyError
+from dagsched.errors import PolicyError
 from dagsched.features.linear import START
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.schedule import WAIT
@@ -26,7 +26,7 @@ from tests.handmade import one_workflow, random_replay
 from tests.twin import NumpyDice, draw_replay
 
 EXACT = [rule for rule in START if rule not in ("lst", "llf")]
-"""``lst`` breaks ties of equal sums by rounding; ``llf`` leaves tasks without a deadline to ties, unlike its features."""
+"""``lst`` breaks ties of equal sums by rounding; ``llf`` leaves tasks without a deadline to ties."""
 POOL = Cluster.pooled({"cpu": 2.0})
 
 
@@ -212,44 +212,6 @@ def test_a_seed_decides_everything_that_is_drawn() -> None:
     assert digests(3) == digests(3)
     assert digests(3) != digests(4)
     assert len(set(digests(3))) > 3
-
-
-def test_reset_takes_a_replay_or_an_index() -> None:
-    env = WorkflowEnv(suite="homog", split="validation", observation="graph")
-    env.reset(options={"index": 2})
-    assert env.replay.workload.name.endswith("validation-2")
-    env.reset(options={"replay": random_replay(4)})
-    assert env.replay.workload.name == "random"
-    with pytest.raises(ConfigError, match="index is 1000000, expected a whole number from 0 to"):
-        env.reset(options={"index": 10**6})
-    with pytest.raises(ConfigError, match="unknown option 'idnex'; known options: replay, index"):
-        env.reset(options={"idnex": 1})
-    with pytest.raises(ConfigError, match="make the environment with max_tasks=5000 or more"):
-        env.reset(options={"replay": Replay.build(layered(5000, seed=1), four_groups())})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"observatoin": "flat"}, "did you mean 'observation'"),
-        ({"observation": "text"}, "expected flat or graph"),
-        ({"objective": "profit"}, "expected one of slo, makespan, flow_time"),
-        ({"base": "heft"}, "expected one of critical-path"),
-        ({"max_candidates": 3}, "from 8 to"),
-        ({"on_illegal": "ignore"}, "expected raise or penalise"),
-        ({"max_steps": 0}, "max_steps is 0"),
-        ({"suite": "buidl"}, "did you mean 'build'"),
-        ({"noise": 0.2}, "noise has no meaning with a suite"),
-        ({"workload": 3}, "expected a path, a Workload, a Replay"),
-        ({"workload": []}, "is empty"),
-        ({"workload": "workloads/wfcommons", "simulation": {"max_wiat": 3}}, "unknown option 'max_wiat'"),
-        ({"normaliser": "nowhere.json"}, "cannot read the normaliser"),
-        ({"render_mode": "human"}, "expected rgb_array"),
-    ],
-)
-def test_wrong_options_are_named(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        WorkflowEnv(**options)
 
 
 _PLAY = """
