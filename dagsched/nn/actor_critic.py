@@ -4,7 +4,7 @@ The formulas, with ``[x]`` clipped normalised features and ``relu`` elementwise:
     c   = mean over groups of relu(q wq + bq)
     u_w = sum over the not fully started tasks of workflow w of e_t / number of its tasks
     h1  = relu(x w1x + e_t w1e + u_w w1u + g w1g + c w1c + b1),  h2 = relu(h1 w2 + b2)
-    logit = a z + h2 w3,  WAIT = max(a z) - margin + relu([g, c] ww1 + bw1) ww2
+    logit = a z + max(a, 1) h2 w3,  WAIT = max(a z) - margin + relu([g, c] ww1 + bw1) ww2
     value = relu([g, c] v1 + bv1) v2 + bv2
 The compiled inference (``dagsched.policies.learned_kernel``) computes the same numbers in float32.
 """
@@ -71,7 +71,7 @@ class ActorCritic(nn.Module):
         best = torch.full((count,), -math.inf, dtype=base.dtype, device=base.device)
         best = best.scatter_reduce(0, batch.decision, base, "amax")
         wait = best - self.config.margin + (torch.relu(overall @ self.ww1 + self.bw1) @ self.ww2).double()
-        logits = torch.cat([base + (hidden @ self.w3).double(), wait])
+        logits = torch.cat([base + (hidden @ (self.w3 * self.config.gain)).double(), wait])
         owner = torch.cat([batch.decision, torch.arange(count, device=base.device)])
         may_wait = batch.can_wait & self.config.wait
         legal = torch.cat([torch.ones_like(batch.decision, dtype=torch.bool), may_wait])

@@ -43,6 +43,11 @@ class NetworkConfig(BaseModel):
         return self.width if self.encoder == "gnn" else 0
 
     @property
+    def gain(self) -> float:
+        """Factor of the network's part of a logit: that of the priority, or a sharp priority could not be corrected."""
+        return max(1.0, self.logit_scale)
+
+    @property
     def logit_scale(self) -> float:
         """The factor ``a``: 0 without the residual form."""
         return self.scale if self.residual else 0.0

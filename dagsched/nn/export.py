@@ -46,6 +46,7 @@ def head_arrays(
         "q_mean": _f32(normaliser.group_mean),
         "q_scale": _f32(1.0 / np.asarray(normaliser.group_std)),
         **{name: _f32(tensors[name]) for name in HEAD_WEIGHTS},
+        "w3": _f32(np.asarray(tensors["w3"]) * config.gain),
         "setting": setting,
     }
     return {name: arrays[name] for name in HEAD_FIELDS}

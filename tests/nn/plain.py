@@ -24,7 +24,7 @@ def plain_decision(weights, config, trajectory, d, fixed, pooled):
             first, last = trajectory.replay.workflow_ptr[workflow], trajectory.replay.workflow_ptr[workflow + 1]
             left = trajectory.start_order[first + trajectory.started[row] : last]
             h1 = h1 + fixed[trajectory.task[row]] + pooled[left].astype(np.float64).sum(axis=0) / (last - first)
-        logits.append(start + relu(relu(h1) @ w["w2"] + w["b2"]) @ w["w3"])
+        logits.append(start + relu(relu(h1) @ w["w2"] + w["b2"]) @ w["w3"] * config.gain)
     overall = np.concatenate([g, c])
     logits.append(max(base) - config.margin + relu(overall @ w["ww1"] + w["bw1"]) @ w["ww2"])
     return np.array(logits), float(relu(overall @ w["v1"] + w["bv1"]) @ w["v2"] + w["bv2"][0])
