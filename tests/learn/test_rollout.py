@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,29 @@ def test_sampled_runs_are_valid_and_record_only_legal_choices() -> None:
         assert sorted(t.start_order.tolist()) == list(range(len(replay)))
         np.testing.assert_array_equal(replay.workflow_of[t.start_order], replay.workflow_of)
     assert waits > 30
+
+
+def test_the_start_order_is_that_in_which_tasks_took_their_last_instance() -> None:
+    several = 0
+    for seed in range(1275, 1290):
+        replay = draw_wide(seed)
+        replay = replay.with_options(replace(replay.options, max_wait=math.inf))
+        arena, t = one_run(replay, "makespan", random_checkpoint(seed=seed), seed)
+        log = arena.arena.simulator.schedule("sampled").decision_task.tolist()
+        last = {task: k for k, task in enumerate(log)}
+        for w in range(len(replay.workflows)):
+            first, end = replay.workflow_ptr[w], replay.workflow_ptr[w + 1]
+            known = int(arena.arena.tracker.started[w])  # the last look came before the last decisions
+            wanted = sorted((k for k in range(first, end) if k in last), key=last.__getitem__)
+            assert t.start_order[first : first + known].tolist() == wanted[:known]
+            assert sorted(t.start_order[first:end].tolist()) == list(range(first, end))
+            assert len(wanted) - known < 3
+            several += known > 2
+        for d in range(len(t)):
+            row = t.row_ptr[d]
+            begun = [k for k, at in last.items() if k >= 0 and replay.workflow_of[k] == t.workflow[row]]
+            assert 0 <= t.started[row] <= len(begun)
+    assert several > 10
 
 
 def test_without_wait_in_the_network_no_run_waits_by_choice() -> None:
