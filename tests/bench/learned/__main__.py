@@ -1,0 +1,68 @@
+"""``python -m tests.bench.learned NAME [--checkpoint DIR] [--limit N] ...``: print the Markdown rows of one figure."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+
+from dagsched.errors import DagschedError
+from tests.bench.figure import Skip
+from tests.bench.learned.rows import note
+
+SUBJECTS = {
+    "tpch": ("batches", "measure_tpch"),
+    "psplib": ("batches", "measure_psplib"),
+    "online": ("streams", "measure_online"),
+    "stream": ("streams", "measure_stream"),
+    "wfcommons": ("streams", "measure_wfcommons"),
+    "wfinstances": ("streams", "measure_wfinstances"),
+    "alibaba": ("streams", "measure_alibaba"),
+    "load": ("streams", "measure_load"),
+    "cluster": ("streams", "measure_cluster"),
+    "sizes": ("streams", "measure_sizes"),
+    "family": ("streams", "measure_family"),
+    "arms": ("arms", "measure_arms"),
+    "time": ("arms", "measure_time"),
+    "cards": ("arms", "measure_cards"),
+    "latency": ("speed", "measure_latency"),
+    "speed": ("speed", "measure_speed"),
+}
+
+
+def main() -> int:
+    """Measure one subject; exit code 1 if it cannot be measured here."""
+    options = parser().parse_args()
+    module, function = SUBJECTS[options.name]
+    measure: Callable[[argparse.Namespace], None] = getattr(import_module(f"tests.bench.learned.{module}"), function)
+    began = time.perf_counter()
+    try:
+        measure(options)
+    except (Skip, DagschedError) as error:
+        print(f"{options.name}: {error}", file=sys.stderr)
+        return 1
+    command = " ".join(["python -m tests.bench.learned", *sys.argv[1:]])
+    note(f"`{command}`, {time.perf_counter() - began:.0f} s")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m tests.bench.learned", description="Figures of learned policies.")
+    made.add_argument("name", choices=SUBJECTS)
+    made.add_argument("--checkpoint", help="checkpoint or index; by default the shipped one")
+    made.add_argument("--limit", type=int, help="only the first so many replays of each part")
+    made.add_argument("--threads", type=int, default=1, help="replays at a time")
+    made.add_argument("--n", type=int, help="samples of samplers (tpch 256, psplib 100)")
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the suite")
+    made.add_argument("--load", action="append", type=float, help="load: these loads instead; may be repeated")
+    made.add_argument("--suite", default="build", help="family: which suite")
+    made.add_argument("--runs", default="runs/arms", help="arms, time: folder of run folders")
+    made.add_argument("--against", default="gnn", help="arms: the arm that others are compared with")
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())
