@@ -153,3 +153,7 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
+
+from dagsched.env.registration import register_when_loaded  # noqa: E402
+
+register_when_loaded()

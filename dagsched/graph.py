@@ -163,14 +163,16 @@ def critical_path(replay: Replay, *, realised: bool = True) -> FloatArray:
     return np.asarray(np.maximum.reduceat(level, replay.workflow_ptr[:-1]))
 
 
-def descendants(replay: Replay, weight: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
+def descendants(replay: Replay, weight: FloatArray, *, most: int | None = None) -> tuple[FloatArray, NDArray[np.int64]]:
     """(``[T]`` sum of ``weight``, ``[T]`` count) over the distinct descendants of each task.
 
-    Quadratic in the size of a workflow in the worst case.
+    Quadratic in the size of a workflow in the worst case; workflows of more than ``most`` tasks are left at zero.
     """
     total = np.zeros(len(replay))
     count = np.zeros(len(replay), np.int64)
     for first, last in zip(replay.workflow_ptr[:-1], replay.workflow_ptr[1:], strict=True):
+        if most is not None and last - first > most:
+            continue
         total[first:last], count[first:last] = _count_descendants(
             replay.child_ptr, replay.child_idx, weight, first, last
         )

@@ -256,4 +256,4 @@ def step(P, S, truth, K, X, L, N, E, V, action):
             return DECIDE
 
 
-drop_stale([step], kernel.__file__, features.__file__, learned_kernel.__file__, view.__file__)
+drop_stale(step, kernel.__file__, features.__file__, learned_kernel.__file__, view.__file__)

@@ -13,8 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dagsched.features import kernel as features
 from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_dynamic, fill_fixed, fill_global, fill_groups
+from dagsched.simulator import kernel
 from dagsched.simulator.kernel import ARRIVED, EVENTS, READY, inner
+from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 Float32Array = NDArray[np.float32]
@@ -248,3 +251,6 @@ def fill_view(P, S, K, X, N, E, V):
     _show_arrivals(P, S, N, E, V)
     _show_tasks(P, S, V)
     _show_groups(P, S, K, N, E, V)
+
+
+drop_stale(_unit, kernel.__file__, features.__file__)

@@ -516,8 +516,6 @@ def observe(P, S, K, X, candidates, tasks, general, groups):
     return count
 
 
-# Also the inner functions: they are cached too, with what they call of other modules inside.
-_COMPILED = [f for f in list(globals().values()) if hasattr(f, "py_func") and f.__module__ == __name__]
-drop_stale(_COMPILED, kernel.__file__)
+drop_stale(observe, kernel.__file__)
 assert len(GLOBAL_NAMES) == 16
 assert len(GROUP_NAMES) == 7

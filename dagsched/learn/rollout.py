@@ -76,16 +76,20 @@ class NetworkArena:
         self.arena = arena
         self._scratch: Scratch | None = None
         self._record: Record | None = None
+        self._shape: tuple[int, ...] = ()
 
     def set_policy(self, base_weights: FloatArray, head: Head, embed: Embed | None) -> None:
         """Use these weights from now on."""
         arena = self.arena
         arena.set_weights(base_weights)
         self._head = head
-        embedding = None if embed is None else embed(arena.replay)
-        shape = None if self._scratch is None else (self._scratch.x.shape[1], len(self._scratch.h1))
-        if embedding is not None or shape != (len(head.columns), len(head.b1)):
+        shape = (embed is None, *(len(a) for a in (head.columns, head.bq, head.b1, head.b2)))
+        if embed is not None or shape != self._shape:
+            embedding = None if embed is None else embed(arena.replay)
             self._scratch = learned_kernel.new_scratch(arena.problem, head, embedding)
+        if shape != self._shape:
+            self._record = None
+        self._shape = shape
 
     def run(self, *, seed: int | None = None, temperature: float = 1.0, record: bool = False) -> float:
         """One run, greedy without a ``seed``; returns its cost."""

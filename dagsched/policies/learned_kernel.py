@@ -503,6 +503,7 @@ def _write(P, S, X, W, R, count, action):
 def choose_network(P, S, K, X, L, N, W, R):
     """(task, node): the policy's choice; (-1, -1): nothing is eligible; (-3, -1): WAIT; (-4, -1): record full."""
     S.counter[FRESH] = 0
+    cut = W.counter[CUT]
     count = logits(P, S, K, X, L, N, W)
     if count == 0:
         return NONE, NONE
@@ -510,7 +511,8 @@ def choose_network(P, S, K, X, L, N, W, R):
     before = W.random[0]
     action = _pick(P, N, W, count)
     if W.counter[RECORDING] and legal > 1 and not _write(P, S, X, W, R, count, action):
-        W.random[0] = before
+        W.random[0] = before  # the decision is taken again with a larger record
+        W.counter[CUT] = cut
         return NONE - 3, NONE
     if action == count:
         return NONE - 2, NONE
@@ -609,6 +611,4 @@ def new_record(head: Head, groups: int, decisions: int, rows: int) -> Record:
     )
 
 
-# Also the inner functions: they are cached too, with what they call of other modules inside.
-_COMPILED = [f for f in list(globals().values()) if hasattr(f, "py_func") and f.__module__ == __name__]
-drop_stale(_COMPILED, kernel.__file__, features.__file__)
+drop_stale(run_by_network, kernel.__file__, features.__file__)

@@ -54,9 +54,7 @@ def area_below(replay: Replay) -> FloatArray:
     task's own area alone counts.
     """
     area = demand_share(replay) * graph.fastest(replay) * replay.instances
-    if int(np.diff(replay.workflow_ptr).max()) > _DESCENDANT_LIMIT:
-        return area
-    return area + graph.descendants(replay, area)[0]
+    return area + graph.descendants(replay, area, most=_DESCENDANT_LIMIT)[0]
 
 
 def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:

@@ -24,6 +24,7 @@ SUBJECTS = {
     "sampling": ("rcpsp", "measure_sampling"),
     "compare": ("commands", "measure_compare"),
     "cp-sat": ("rcpsp", "measure_cp_sat"),
+    "env": ("env", "measure"),
 }
 
 

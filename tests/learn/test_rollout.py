@@ -171,7 +171,6 @@ def test_collected_runs_do_not_depend_on_threads_or_on_the_arenas_history(encode
     )
 
 
-@pytest.mark.xfail(strict=True, reason="NetworkArena.set_policy keeps the embedding of the network before")
 def test_an_arena_forgets_the_encoder_of_the_network_before() -> None:
     one, two = random_checkpoint(seed=1, encoder="gnn", strength=1.0), random_checkpoint(seed=2, strength=1.0)
     for seed in range(1320, 1330):
