@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dagsched.errors import CheckpointError, PolicyError
+from dagsched.errors import CheckpointError, ConfigError, PolicyError
 from dagsched.features import kernel as features
 from dagsched.features.builder import build_constants
 from dagsched.policies import learned_kernel
@@ -182,7 +182,12 @@ class LearnedOptions:
 
 def checkpoint_folder(checkpoint: str) -> Path:
     """The folder that an option ``checkpoint`` means; ``auto`` = the shipped index."""
-    return shipped(DEFAULT) if checkpoint == "auto" else Path(checkpoint)
+    if checkpoint != "auto":
+        return Path(checkpoint)
+    try:
+        return shipped(DEFAULT)
+    except ConfigError:  # none ships: reading it says so
+        return Path(DEFAULT)
 
 
 def fingerprint(checkpoint: str) -> str:
