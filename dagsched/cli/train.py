@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from dagsched.learn.trainer import TrainResult
 
 EXAMPLES = examples(
-    "dagsched train workloads/training/build.yaml",
-    "dagsched train workloads/training/build.yaml --time-budget 10m --seed 1",
-    "dagsched train workloads/training/build.yaml --time-budget 10m --seed 1 --resume",
-    "dagsched train workloads/training/build.yaml --set network.encoder=none --out runs/mlp",
-    "dagsched train workloads/training/build.yaml --trace my/batch_task.csv --steps 100",
+    "dagsched train workloads/train/build.yaml",
+    "dagsched train workloads/train/build.yaml --time-budget 10m --seed 1",
+    "dagsched train workloads/train/build.yaml --time-budget 10m --seed 1 --resume",
+    "dagsched train workloads/train/build.yaml --set network.encoder=none --out runs/mlp",
+    "dagsched train workloads/train/build.yaml --trace my/batch_task.csv --steps 100",
     "tensorboard --logdir runs",
 )
 
