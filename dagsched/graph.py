@@ -40,28 +40,34 @@ def _longest_from_entry(topological_order, parent_ptr, parent_idx, weight, edge_
 
 
 @njit(cache=True, nogil=True)
-def _count_descendants(child_ptr, child_idx, weight, first, last):  # type: ignore[no-untyped-def]
-    """(weight sum, count) over distinct descendants of tasks ``first..last``, by one search per task."""
-    total = np.zeros(last - first)
-    count = np.zeros(last - first, np.int64)
-    seen = np.full(last - first, -1, np.int64)
-    stack = np.empty(last - first, np.int64)
-    for root in range(first, last):
-        top = 1
-        stack[0] = root
-        seen[root - first] = root
-        while top:
-            top -= 1
-            task = stack[top]
-            for k in range(child_ptr[task], child_ptr[task + 1]):
-                child = child_idx[k]
-                if seen[child - first] != root:
-                    seen[child - first] = root
-                    total[root - first] += weight[child]
-                    count[root - first] += 1
-                    stack[top] = child
-                    top += 1
-    return total, count
+def _sum_descendants(order, child_ptr, child_idx, weight, first, last, total, count):  # type: ignore[no-untyped-def]
+    """Add up ``weight`` ``[T, R]`` over the distinct descendants of tasks ``first..last``, and count them.
+
+    ``order`` is the workflow's part of the topological order. Each task's descendants are a row of bits, the union
+    of its children's rows: much faster than a search from every task.
+    """
+    size = last - first
+    words = (size + 63) // 64
+    below = np.zeros((size, words), np.uint64)
+    for k in range(len(order) - 1, -1, -1):
+        task = order[k]
+        mine = below[task - first]
+        for at in range(child_ptr[task], child_ptr[task + 1]):
+            child = child_idx[at] - first
+            theirs = below[child]
+            for word in range(words):
+                mine[word] |= theirs[word]
+            mine[child >> 6] |= np.uint64(1) << np.uint64(child & 63)
+        for word in range(words):
+            bits = mine[word]
+            place = first + 64 * word
+            while bits:
+                if bits & np.uint64(1):
+                    count[task] += 1
+                    for r in range(weight.shape[1]):
+                        total[task, r] += weight[place, r]
+                bits >>= np.uint64(1)
+                place += 1
 
 
 @njit(cache=True, nogil=True)
@@ -164,19 +170,18 @@ def critical_path(replay: Replay, *, realised: bool = True) -> FloatArray:
 
 
 def descendants(replay: Replay, weight: FloatArray, *, most: int | None = None) -> tuple[FloatArray, NDArray[np.int64]]:
-    """(``[T]`` sum of ``weight``, ``[T]`` count) over the distinct descendants of each task.
+    """(sums of ``weight`` ``[T]`` or ``[T, R]``, in its shape; ``[T]`` count) over each task's distinct descendants.
 
     Quadratic in the size of a workflow in the worst case; workflows of more than ``most`` tasks are left at zero.
     """
-    total = np.zeros(len(replay))
+    columns = np.ascontiguousarray(weight if weight.ndim == 2 else weight[:, None])
+    total = np.zeros(columns.shape)
     count = np.zeros(len(replay), np.int64)
     for first, last in zip(replay.workflow_ptr[:-1], replay.workflow_ptr[1:], strict=True):
-        if most is not None and last - first > most:
-            continue
-        total[first:last], count[first:last] = _count_descendants(
-            replay.child_ptr, replay.child_idx, weight, first, last
-        )
-    return total, count
+        if most is None or last - first <= most:
+            order = replay.topological_order[first:last]
+            _sum_descendants(order, replay.child_ptr, replay.child_idx, columns, first, last, total, count)
+    return total.reshape(weight.shape), count
 
 
 def lower_bound(replay: Replay, *, realised: bool = True) -> float:

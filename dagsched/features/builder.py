@@ -17,10 +17,9 @@ from dagsched.errors import ConfigError
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_FEATURES, TASK_NAMES, TYPES
 from dagsched.replay import Replay
 from dagsched.simulator.kernel import Problem
-from dagsched.simulator.state import build_problem, read_only, with_area_below
+from dagsched.simulator.state import DESCENDANT_LIMIT, build_problem, read_only, with_area_below
 from dagsched.workflow import FloatArray, IntArray
 
-_DESCENDANT_LIMIT = 20_000
 _AT = {name: k for k, name in enumerate(TASK_NAMES)}
 FIXED: IntArray = np.array(
     [k for k, name in enumerate(TASK_NAMES) if k <= _AT["instances"] or k >= _AT["demand_1"]], np.int64
@@ -51,30 +50,6 @@ class Constants(NamedTuple):
     per_capacity: FloatArray  # [G, R] 1 / capacity of a node, 0 where it has none
     per_resource: FloatArray  # [1] 1 / R
     group_share: FloatArray  # [G, 3] nodes, speed, capacity: the fixed group features
-
-
-@njit(cache=True, nogil=True)
-def _descendant_work(child_ptr, child_idx, work, first, last, total, count):  # type: ignore[no-untyped-def]
-    """Sum of ``work`` [T, R] and number of distinct descendants of tasks ``first..last``, one search per task."""
-    resources = work.shape[1]
-    seen = np.full(last - first, -1, np.int64)
-    stack = np.empty(last - first, np.int64)
-    for root in range(first, last):
-        top = 1
-        stack[0] = root
-        seen[root - first] = root
-        while top:
-            top -= 1
-            task = stack[top]
-            for k in range(child_ptr[task], child_ptr[task + 1]):
-                child = child_idx[k]
-                if seen[child - first] != root:
-                    seen[child - first] = root
-                    for r in range(resources):
-                        total[root, r] += work[child, r]
-                    count[root] += 1
-                    stack[top] = child
-                    top += 1
 
 
 @njit(cache=True, nogil=True)
@@ -150,10 +125,7 @@ def build_constants(replay: Replay, problem: Problem) -> Constants:
     path = graph.critical_path(replay, realised=False)
     cp = path[replay.workflow_of]
     safe = np.where(cp > 0, cp, 1.0)
-    tail, count = np.zeros_like(work), np.zeros(len(replay), np.int64)
-    for first, last in zip(replay.workflow_ptr[:-1], replay.workflow_ptr[1:], strict=True):
-        if last - first <= _DESCENDANT_LIMIT:
-            _descendant_work(replay.child_ptr, replay.child_idx, work * instances[:, None], first, last, tail, count)
+    tail, count = graph.descendants(replay, work * instances[:, None], most=DESCENDANT_LIMIT)
     sizes = np.diff(replay.workflow_ptr)[replay.workflow_of]
     near = _nearness(replay.topological_order, replay.parent_ptr, replay.parent_idx, share)
     order = _type_order(replay, work, bottom / safe)[replay.workflow_of]

@@ -12,7 +12,7 @@ from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Problem, State
 from dagsched.workflow import FloatArray, IntArray
 
-_DESCENDANT_LIMIT = 20_000
+DESCENDANT_LIMIT = 20_000
 
 
 def demand_classes(demand: FloatArray) -> tuple[IntArray, IntArray]:
@@ -54,7 +54,7 @@ def area_below(replay: Replay) -> FloatArray:
     task's own area alone counts.
     """
     area = demand_share(replay) * graph.fastest(replay) * replay.instances
-    return area + graph.descendants(replay, area, most=_DESCENDANT_LIMIT)[0]
+    return area + graph.descendants(replay, area, most=DESCENDANT_LIMIT)[0]
 
 
 def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:
