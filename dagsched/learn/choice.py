@@ -3,7 +3,7 @@
     {"checkpoints": [{"path": "rcpsp", "objective": "makespan", "when": {"pooled": true}}, ...]}
 
 The first entry that fits wins. ``when`` may say: ``pooled`` (one group of one node), ``resources`` ([least, most] of
-the cluster), ``transfers`` (an edge can take time between groups). Left out means any.
+the cluster), ``transfers`` (data takes time between groups). Left out means any. Only the cluster is looked at.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from dagsched.errors import CheckpointError
@@ -35,8 +36,15 @@ class When(BaseModel):
         return (
             (self.pooled is None or self.pooled == (replay.cluster.node_count == 1))
             and (self.resources is None or self.resources[0] <= count <= self.resources[1])
-            and (self.transfers is None or self.transfers == replay.has_transfers)
+            and (self.transfers is None or self.transfers == _slow_network(replay))
         )
+
+
+def _slow_network(replay: Replay) -> bool:
+    """Whether data can take time between two groups of the cluster."""
+    cluster = replay.cluster
+    between = ~np.eye(len(cluster.groups), dtype=bool)
+    return bool((np.isfinite(cluster.bandwidth) & between).any() or ((cluster.latency > 0) & between).any())
 
 
 class Entry(BaseModel):
