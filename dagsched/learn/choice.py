@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -48,12 +49,13 @@ def _slow_network(replay: Replay) -> bool:
 
 
 class Entry(BaseModel):
-    """A checkpoint folder below the index, what it was trained for, and when it is used."""
+    """A checkpoint folder below the index, what it was trained for, for which policy (by default both) and when."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(min_length=1)
     objective: str
+    policy: Literal["evolved", "ppo"] | None = None
     when: When = When()
 
     @field_validator("path")
@@ -90,13 +92,14 @@ def read_index(folder: Path) -> Index:
         raise CheckpointError(f"{folder}/{INDEX}: not valid JSON: {error}") from None
 
 
-def choose(folder: str | Path, replay: Replay, objective: str | None = None) -> Path:
+def choose(folder: str | Path, replay: Replay, objective: str | None = None, policy: str | None = None) -> Path:
     """The checkpoint folder for a replay: the folder itself, or the first entry of its index that fits.
 
     Args:
         folder: a checkpoint, or a folder with ``index.json``.
         replay: only its cluster and whether edges can take time are looked at.
         objective: entries trained for another one do not fit; ``None`` = any.
+        policy: ``evolved`` or ``ppo``: entries for the other one do not fit; ``None`` = any.
 
     Raises:
         CheckpointError: if nothing fits, with what there is.
@@ -106,9 +109,11 @@ def choose(folder: str | Path, replay: Replay, objective: str | None = None) -> 
         return folder
     index = read_index(folder)
     for entry in index.checkpoints:
-        if objective in (None, entry.objective) and entry.when.fits(replay):
+        wanted = objective in (None, entry.objective) and (policy is None or entry.policy in (None, policy))
+        if wanted and entry.when.fits(replay):
             return folder / entry.path
     known = ", ".join(f"{entry.path} ({entry.objective})" for entry in index.checkpoints)
     raise CheckpointError(
-        f"{folder}/{INDEX}: no checkpoint fits this workload for objective {objective!r}; there is {known}"
+        f"{folder}/{INDEX}: no checkpoint fits this workload for objective {objective!r} and policy {policy!r}; "
+        f"there is {known}"
     )

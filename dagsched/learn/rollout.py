@@ -22,6 +22,8 @@ from dagsched.workflow import FloatArray, IntArray
 
 Embed = Callable[[Replay], tuple[Float32Array, Float32Array]]
 _TARDINESS = 0.05
+_FOLLOW = 1e9
+"""Outweighs every logit, while differences of one in 10,000 remain clear."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,17 +88,29 @@ class NetworkArena:
         shape = (embed is None, *(len(a) for a in (head.columns, head.bq, head.b1, head.b2)))
         if embed is not None or shape != self._shape:
             embedding = None if embed is None else embed(arena.replay)
-            self._scratch = learned_kernel.new_scratch(arena.problem, head, embedding)
+            self._scratch = learned_kernel.new_scratch(arena.problem, head, embedding, noise=len(arena.replay))
         if shape != self._shape:
             self._record = None
         self._shape = shape
 
-    def run(self, *, seed: int | None = None, temperature: float = 1.0, record: bool = False) -> float:
-        """One run, greedy without a ``seed``; returns its cost."""
+    def run(
+        self,
+        *,
+        seed: int | None = None,
+        temperature: float = 1.0,
+        record: bool = False,
+        order: FloatArray | None = None,
+    ) -> float:
+        """One run, greedy without a ``seed``; returns its cost.
+
+        With ``order`` ``[T]`` the candidate of least value runs next, whatever the network says: the way to record
+        the decisions of a known schedule.
+        """
         arena, scratch, head = self.arena, self._scratch, self._head
         assert scratch is not None
         arena.reset()
         learned_kernel.reset_scratch(scratch)
+        scratch.noise[:] = 0.0 if order is None else -_FOLLOW * order / max(float(np.abs(order).max()), 1e-12)
         scratch.counter[learned_kernel.SAMPLING] = seed is not None
         scratch.counter[learned_kernel.RECORDING] = record
         scratch.random[0] = np.uint64((seed or 0) & (2**64 - 1))

@@ -172,7 +172,7 @@ class LearnedOptions:
         """
         objective = objective_of(replay) if self.objective == "auto" else self.objective
         try:
-            checkpoint = resolve(self.folder, replay, objective)
+            checkpoint = resolve(self.folder, replay, objective, self.kind)
         except CheckpointError as error:
             raise PolicyError(f"policy {self.spec!r}: {error}") from None
         if self.kind == "ppo" and checkpoint.network is None:
@@ -199,15 +199,15 @@ def fingerprint(checkpoint: str) -> str:
     return digest.hexdigest()
 
 
-def resolve(folder: Path, replay: Replay, objective: str) -> Checkpoint:
-    """The checkpoint in a folder, or the one its index names for this replay and objective.
+def resolve(folder: Path, replay: Replay, objective: str, policy: str) -> Checkpoint:
+    """The checkpoint in a folder, or the one its index names for this replay, objective and policy.
 
     Raises:
         CheckpointError: see :mod:`dagsched.learn.checkpoint`.
     """
     from dagsched.learn.choice import choose
 
-    path = choose(folder, replay, objective)
+    path = choose(folder, replay, objective, policy)
     card = path / "card.json"
     stamp = card.stat().st_mtime_ns if card.is_file() else 0
     return _load(str(path), stamp)
