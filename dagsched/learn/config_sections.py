@@ -36,6 +36,7 @@ class SuiteShare(Section):
 
     suite: str = Field(description="shipped name or path of a suite")
     weight: float = Field(default=1.0, gt=0, description="share of the training instances")
+    changes: tuple[str, ...] = Field(default=(), description="KEY=VALUE in the suite, such as objective=slo")
 
 
 class Features(Section):

@@ -162,7 +162,7 @@ def open_source(config: TrainConfig, trace: str | Path | None = None) -> Source:
         FormatError: if the trace cannot be read.
     """
     if trace is None:
-        suites = [Suite.load(share.suite) for share in config.suites]
+        suites = [Suite.load(share.suite, share.changes) for share in config.suites]
         return SuiteSource(suites, [share.weight for share in config.suites], config.seed)
     from dagsched.formats import load
 
