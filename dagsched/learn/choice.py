@@ -3,7 +3,9 @@
     {"checkpoints": [{"path": "rcpsp", "objective": "makespan", "when": {"pooled": true}}, ...]}
 
 The first entry that fits wins. ``when`` may say: ``pooled`` (one group of one node), ``resources`` ([least, most] of
-the cluster), ``transfers`` (data takes time between groups). Left out means any. Only the cluster is looked at.
+the cluster), ``transfers`` (data takes time between groups), ``path_share`` ([least, most]: longest path over work /
+capacity, by estimates, of what arrives first: above 1 the paths decide the makespan, below it the room). Left out means
+any. Nothing of what arrives later is looked at.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from dagsched import graph
 from dagsched.errors import CheckpointError
 from dagsched.learn.checkpoint_files import read_folder
 from dagsched.replay import Replay
@@ -30,6 +33,7 @@ class When(BaseModel):
     pooled: bool | None = None
     resources: tuple[int, int] | None = None
     transfers: bool | None = None
+    path_share: tuple[float, float] | None = None
 
     def fits(self, replay: Replay) -> bool:
         """Whether a replay meets all conditions."""
@@ -38,6 +42,7 @@ class When(BaseModel):
             (self.pooled is None or self.pooled == (replay.cluster.node_count == 1))
             and (self.resources is None or self.resources[0] <= count <= self.resources[1])
             and (self.transfers is None or self.transfers == _slow_network(replay))
+            and (self.path_share is None or self.path_share[0] <= path_share(replay) <= self.path_share[1])
         )
 
 
@@ -46,6 +51,19 @@ def _slow_network(replay: Replay) -> bool:
     cluster = replay.cluster
     between = ~np.eye(len(cluster.groups), dtype=bool)
     return bool((np.isfinite(cluster.bandwidth) & between).any() or ((cluster.latency > 0) & between).any())
+
+
+def path_share(replay: Replay) -> float:
+    """Longest path over the largest work / capacity of a resource, by estimates, of the workflows that arrive first."""
+    count = int(np.searchsorted(replay.arrival, replay.first_arrival, side="right"))
+    tasks = slice(0, int(replay.workflow_ptr[count]))
+    nodes = np.array([group.nodes for group in replay.cluster.groups], np.float64)
+    capacity = (replay.cluster.capacity * nodes[:, None]).sum(axis=0)
+    held = replay.instances[tasks] * graph.fastest(replay)[tasks]
+    work = (replay.demand[tasks] * held[:, None]).sum(axis=0)
+    area = float(np.divide(work, capacity, out=np.zeros_like(work), where=capacity > 0).max())
+    path = float(graph.bottom_level(replay)[tasks].max())
+    return path / area if area > 0 else np.inf
 
 
 class Entry(BaseModel):

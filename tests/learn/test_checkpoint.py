@@ -11,6 +11,7 @@ from dagsched.errors import CheckpointError, ConfigError
 from dagsched.features import schema
 from dagsched.features.builder import Normaliser
 from dagsched.learn.checkpoint import Checkpoint, choose, load_checkpoint, save_checkpoint
+from dagsched.learn.choice import path_share
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.shapes import weight_shapes
 from dagsched.replay import Replay
@@ -277,6 +278,28 @@ def test_the_first_entry_that_fits_is_chosen(tmp_path):
     assert choose(tmp_path, transfers_replay(), "flow_time").name == "flow"
     with pytest.raises(CheckpointError, match="no checkpoint fits"):
         choose(tmp_path, made_replay(), "slo")
+
+
+def test_paths_against_room_choose_the_checkpoint(tmp_path):
+    chain = Workflow.from_tasks("c", [Task("a", 6, {"cpu": 1}), Task("b", 6, {"cpu": 1}, parents=["a"])])
+    bulk = Workflow.from_tasks("b", [Task(f"t{k}", 2, {"cpu": 2}) for k in range(9)])
+    later = Workflow.from_tasks("z", [Task("a", 900, {"cpu": 2})], arrival=5)
+    pool = Cluster.pooled({"cpu": 2.0})
+    long = Replay.build(Workload("long", (chain,)), pool)
+    assert path_share(long) == 12 / 6  # 12 s of one core on a pool of two
+    assert path_share(Replay.build(Workload("both", (chain, bulk)), pool)) == 12 / 24
+    assert path_share(Replay.build(Workload("later", (chain, later)), pool)) == 2  # what comes later is not known
+    index = {
+        "checkpoints": [
+            {"path": "paths", "objective": "makespan", "policy": "evolved", "when": {"path_share": [1, 1e9]}},
+            {"path": "room", "objective": "makespan", "when": {"path_share": [0, 1]}},
+            {"path": "net", "objective": "makespan", "policy": "ppo"},
+        ]
+    }
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    assert choose(tmp_path, long, "makespan", "evolved").name == "paths"
+    assert choose(tmp_path, long, "makespan", "ppo").name == "net"
+    assert choose(tmp_path, Replay.build(Workload("bulk", (bulk,)), pool), "makespan", "ppo").name == "room"
 
 
 def test_without_an_index_the_folder_is_the_choice(folder):
