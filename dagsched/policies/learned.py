@@ -24,7 +24,14 @@ from dagsched.policies import learned_kernel
 from dagsched.policies.base import Plan
 from dagsched.policies.learned_kernel import Head, Linear
 from dagsched.policies.runners import PlanPolicy, Runner, _drive
-from dagsched.policies.sampling import check_plannable
+from dagsched.policies.sampling import (
+    RULES,
+    SamplingOptions,
+    SerialSampler,
+    check_plannable,
+    is_pooled,
+    plan_from_starts,
+)
 from dagsched.replay import Replay
 from dagsched.shipped import shipped
 from dagsched.simulator import kernel
@@ -44,6 +51,8 @@ OPTIONS: Mapping[str, str] = {
 SAMPLE_OPTIONS: Mapping[str, str] = {
     **OPTIONS,
     "n": "whole schedules; the first is the greedy one (256)",
+    "sgs": "parallel: the policy under noise; mixed: every other schedule by serial generation from the rule that "
+    "learning started from, one pooled node only (parallel)",
     "scales": "ladder of noise scales as shares of the priority's spread, taken in turn (0.01,0.02,0.05,0.1)",
     "seed": "random seed (0)",
 }
@@ -278,10 +287,13 @@ def make_sampler(kind: str) -> Any:
                 raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least}")
             numbers[key] = int(text)
         scales = read_scales(spec, options.get("scales"))
+        sgs = options.get("sgs", "parallel")
+        if sgs not in ("parallel", "mixed"):
+            raise PolicyError(f"policy {spec!r}: sgs is {sgs!r}, expected parallel or mixed")
         return PlanPolicy(
             spec,
             lambda replay, policy_seed: SamplePlanner(
-                chosen, numbers["n"], scales, (numbers["seed"], policy_seed), replay
+                chosen, numbers["n"], scales, (numbers["seed"], policy_seed), replay, mixed=sgs == "mixed"
             ),
         )
 
@@ -291,8 +303,10 @@ def make_sampler(kind: str) -> Any:
 class SamplePlanner:
     """Best of many whole schedules of a learned policy under Gumbel noise on its scores, one draw a task.
 
-    Sample 0 is the greedy schedule; sample ``k`` adds noise of ``scales[k % len(scales)]`` times the spread of the
-    scores met in sample 0 (of a network: 4 factors of its standardised priority). Everything runs on estimates.
+    Sample 0 is the greedy schedule; with ``mixed`` every other sample is a serial generation from the keys of the rule
+    that learning started from, as in the untrained sampler. Noise has the scales in turn, each kind of sample by
+    itself, times the spread of the scores met in sample 0 (of a network: 4 factors of its standardised priority).
+    Everything runs on estimates.
     The plan is followed without the idle time of any WAIT, which can only help; ``max_wait`` may overrule it.
     """
 
@@ -303,8 +317,16 @@ class SamplePlanner:
         scales: tuple[float, ...],
         seeds: tuple[int, int],
         replay: Replay,
+        *,
+        mixed: bool = False,
     ) -> None:
         check_plannable(options.spec, replay)
+        if mixed and not is_pooled(replay):
+            raise PolicyError(
+                f"policy {options.spec!r}: sgs=mixed needs one pooled node, tasks of one instance each and decisions "
+                f"at any time; use sgs=parallel here"
+            )
+        self._mixed = mixed
         self._options, self._n, self._scales, self._seeds, self._replay = options, n, scales, seeds, replay
 
     def plan_arrivals(self, workflows: IntArray, now: float) -> Plan:  # noqa: ARG002
@@ -323,9 +345,20 @@ class SamplePlanner:
         objective = "makespan" if self._options.objective == "auto" else self._options.objective
         best, plan = math.inf, None
         spread = 0.0
+        serial = None
+        if self._mixed:
+            rule = str(checkpoint.card.get("start"))
+            serial = SerialSampler(replay, rule if rule in RULES else SamplingOptions().rule, self._seeds)
         for k in range(self._n):
+            scale = self._scales[(k // 2 if self._mixed else k) % len(self._scales)]
+            if serial is not None and k % 2:
+                start, finish = serial.draw(scale)
+                value = _value(replay, finish, objective)
+                if value < best:
+                    best, plan = value, plan_from_starts(replay, start)
+                continue
             if k:
-                noise[:] = self._scales[k % len(self._scales)] * spread * stream.gumbel(size=len(replay))
+                noise[:] = scale * spread * stream.gumbel(size=len(replay))
             runner.reset()
             runner.run()
             if k == 0:

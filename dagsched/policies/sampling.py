@@ -186,6 +186,27 @@ def sample(replay: Replay, options: SamplingOptions, *, policy_seed: int = 0) ->
     return search(replay, problem, score, options, seed)
 
 
+class SerialSampler:
+    """Serial generation from one rule's keys with Gumbel noise, schedule after schedule, on one pooled node."""
+
+    def __init__(self, replay: Replay, rule: str, seeds: tuple[int, int]) -> None:
+        problem = build_problem(replay)
+        self._order, self._place = np.argsort(problem.tie), problem.tie
+        self._score = normalised(RULES[rule](replay, problem))[self._order]
+        self._problem = pooled_problem(replay, self._order)
+        self._work = sgs.new_work(len(replay), replay.demand.shape[1])
+        stream = np.random.SeedSequence(seeds, spawn_key=(_SEED_DOMAIN,))
+        self._state = stream.generate_state(1, np.uint64)
+        self._origin = replay.first_arrival
+
+    def draw(self, scale: float) -> tuple[FloatArray, FloatArray]:
+        """(``[T]`` starts, ``[T]`` finishes) in seconds; ``scale`` is a share of the rule's spread."""
+        key, start, finish = (np.empty(len(self._score)) for _ in range(3))
+        sgs.perturb(self._score, scale, self._state, key)
+        sgs.serial(key, self._problem, self._work, self._origin, start, finish)
+        return start[self._place], finish[self._place]
+
+
 def normalised(score: FloatArray) -> FloatArray:
     """Scores divided by their spread, so that a noise scale means the same for every rule and problem."""
     spread = float(score.max() - score.min())

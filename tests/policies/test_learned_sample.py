@@ -196,3 +196,30 @@ def test_a_replay_without_any_choice_is_sampled_without_noise(folders: dict[str,
     replay = replay_of(Cluster.pooled({"cpu": 1.0}), Workflow.from_tasks("w", chain))
     for case in CASES:
         assert run(replay, spec(case, folders, n=4, scales="0,0.1")).makespan == 8.0
+
+
+@pytest.mark.parametrize("case", ["evolved", "ppo"])
+def test_mixed_samples_keep_the_greedy_one_and_what_serial_generation_finds(
+    case: str, folders: dict[str, Path]
+) -> None:
+    from dagsched.generate.suite import Suite
+    from dagsched.policies.sampling import SerialSampler
+
+    better = 0
+    for index in range(6):
+        replay = Suite.load("rcpsp-60").replay("test", index)
+        greedy = run(replay, spec(case, folders, sample=False)).task_finish.max()
+        mixed = run(replay, spec(case, folders, n=16, sgs="mixed")).task_finish.max()
+        serial = SerialSampler(replay, "cp+demand+work", (0, 0))
+        found = min(serial.draw(scale)[1].max() for scale in (0.01, 0.02, 0.05, 0.1, 0.01, 0.02, 0.05, 0.1))
+        assert mixed <= min(greedy, found)
+        better += mixed < greedy
+    assert better > 0
+
+
+def test_mixed_samples_need_one_pooled_node(folders: dict[str, Path]) -> None:
+    replay = next(r for r in batches(7300, 40, tasks=10) if r.cluster.node_count > 1)
+    with pytest.raises(PolicyError, match="one pooled node"):
+        run(replay, spec("evolved", folders, n=4, sgs="mixed"))
+    with pytest.raises(PolicyError, match="expected parallel or mixed"):
+        make_policy(spec("evolved", folders, sgs="serial"))
