@@ -42,7 +42,8 @@ def measure_psplib(options: Namespace) -> None:
         bound = np.array([critical_path(replay).max() for replay in replays])
         controls = ("lft", f"sampling:rule=lft:n={n}:sgs=parallel", f"sampling:rule=lft:n={n}:sgs=mixed")
         over: dict[str, FloatArray] = {}
-        for spec in (*controls, *LEARNED, *(f"{name}-sample:n={n}" for name in LEARNED)):
+        samplers = [f"{name}-sample:n={n}:sgs={sgs}" for name in LEARNED for sgs in ("parallel", "mixed")]
+        for spec in (*controls, *LEARNED, *samplers):
             done = outcomes(replays, spec, options.checkpoint, options.threads)
             if done is None:
                 continue
