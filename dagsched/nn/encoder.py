@@ -63,10 +63,10 @@ def join_graphs(graphs: list[Graph]) -> tuple[Graph, list[int]]:
 
 
 class _Gather(MessagePassing):  # type: ignore[misc]
-    """``[T, 2 W]`` mean and sum of the neighbours' rows; zeros without neighbours."""
+    """``[T, W]`` sum of the neighbours' rows; zeros without neighbours."""
 
     def __init__(self) -> None:
-        super().__init__(aggr=["mean", "sum"])
+        super().__init__(aggr="sum")
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         out: Tensor = self.propagate(edges, x=x, size=(x.size(0), x.size(0)))
@@ -74,6 +74,19 @@ class _Gather(MessagePassing):  # type: ignore[misc]
 
     def message(self, x_j: Tensor) -> Tensor:
         return x_j
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Neighbours:
+    """Edges in one direction, and ``[T, 1]`` 1 / number of neighbours (1 without any): sums become means."""
+
+    edges: Tensor
+    inverse: Tensor
+
+    @classmethod
+    def of(cls, edges: Tensor, tasks: int) -> _Neighbours:
+        counts = torch.bincount(edges[1], minlength=tasks)
+        return cls(edges, 1.0 / counts.clamp(min=1).to(torch.float32).unsqueeze(1))
 
 
 class _Layer(nn.Module):
@@ -85,10 +98,14 @@ class _Layer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.gather = _Gather()
 
-    def forward(self, h: Tensor, edges: Tensor) -> Tensor:
-        mixed = self.own(h) + self.down(self.gather(h, edges)) + self.up(self.gather(h, edges.flip(0)))
+    def forward(self, h: Tensor, parents: _Neighbours, children: _Neighbours) -> Tensor:
+        mixed = self.own(h) + self.down(self._mean_and_sum(h, parents)) + self.up(self._mean_and_sum(h, children))
         out: Tensor = h + torch.relu(self.norm(mixed))
         return out
+
+    def _mean_and_sum(self, h: Tensor, neighbours: _Neighbours) -> Tensor:
+        total = self.gather(h, neighbours.edges)
+        return torch.cat([total * neighbours.inverse, total], 1)
 
 
 class GraphEncoder(nn.Module):
@@ -103,7 +120,8 @@ class GraphEncoder(nn.Module):
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         """Embeddings ``[T, width]``, float32."""
         h = torch.relu(self.inlet(x))
+        parents, children = _Neighbours.of(edges, len(x)), _Neighbours.of(edges.flip(0), len(x))
         for layer in self.layers:
-            h = layer(h, edges)
+            h = layer(h, parents, children)
         out: Tensor = self.outlet(h)
         return out

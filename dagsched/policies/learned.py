@@ -1,7 +1,7 @@
 """``evolved`` and ``ppo``: trained priorities and networks as policies; their samplers of whole schedules.
 
 A checkpoint is chosen when a replay begins, by what can be observed of it (``docs/learning.md``). Deciding is
-compiled; torch is imported only to embed graphs, once, for a network with an encoder.
+compiled; graphs are embedded once, as a replay begins, without torch.
 """
 
 from __future__ import annotations
@@ -240,14 +240,15 @@ def make_runner(simulator: Simulator, checkpoint: Checkpoint, kind: str, *, nois
 
 @lru_cache(maxsize=8)
 def compiled(checkpoint: Checkpoint) -> tuple[Head, Any]:
-    """(head, embedding function or None) of a network."""
-    from dagsched.nn.export import build_model, embed_fn, head_arrays
+    """(head, embedding function or None) of a network; neither needs torch."""
+    from dagsched.nn.export import head_arrays
+    from dagsched.nn.inference import embedder
 
     assert checkpoint.network is not None
     head = Head(**head_arrays(checkpoint.tensors, checkpoint.network, checkpoint.normaliser))
     if checkpoint.network.encoder == "none":
         return head, None
-    return head, embed_fn(build_model(checkpoint.tensors, checkpoint.network), checkpoint.normaliser)
+    return head, embedder(checkpoint.tensors, checkpoint.network, checkpoint.normaliser)
 
 
 @dataclass(frozen=True, slots=True)

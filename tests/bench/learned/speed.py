@@ -20,9 +20,7 @@ from dagsched.learn.learner import Learner
 from dagsched.learn.network_steps import ppo_step
 from dagsched.learn.ppo_settings import PPOSettings
 from dagsched.learn.rollout import NetworkArena
-from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.config import NetworkConfig
-from dagsched.nn.encoder import graph_of
 from dagsched.policies.learned import LinearRunner, NetworkRunner, make_runner
 from dagsched.policies.learned_kernel import COUNT
 from dagsched.replay import Replay
@@ -116,11 +114,8 @@ def _speed_of_ppo(name: str, arenas: list[Arena], base: np.ndarray, threads: int
 
 def _encoder(options: Namespace) -> None:
     """Milliseconds to embed all tasks of a workflow, once when it arrives."""
-    import torch
+    from dagsched.nn.inference import embed, embedder, inputs
 
-    from dagsched.nn.export import build_model
-
-    torch.set_num_threads(1)
     head("encoder", "tasks", "edges", "network, ms", "with features, ms")
     for tasks in (100, 1_000, 10_000):
         replay = _chains(tasks)
@@ -129,18 +124,11 @@ def _encoder(options: Namespace) -> None:
         if found.network.encoder == "none":
             note("the network has no encoder")
             return
-        model = build_model(found.tensors, found.network)
-        graph = graph_of(replay, found.normaliser)
-        with torch.no_grad():
-            forward = _best_time(partial(model.embed, graph.x, graph.edges))
-            whole = _best_time(partial(_embed_anew, model, replay, found))
+        x = inputs(replay, found.normaliser)
+        forward = _best_time(partial(embed, found.tensors, found.network, x, replay))
+        whole = _best_time(partial(embedder(found.tensors, found.network, found.normaliser), replay))
         shape = f"width {found.network.width}, {found.network.layers} layers"
         row(shape, f"{tasks:,}", f"{len(replay.parent_idx):,}", 1e3 * forward, 1e3 * whole)
-
-
-def _embed_anew(model: ActorCritic, replay: Replay, found: Checkpoint) -> None:
-    graph = graph_of(replay, found.normaliser)
-    model.embed(graph.x, graph.edges)
 
 
 def _chains(tasks: int) -> Replay:
