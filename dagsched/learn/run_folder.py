@@ -100,16 +100,14 @@ class RunFolder:
         except (OSError, ValueError):
             return None
 
-    def latest(self) -> Path:
-        """The checkpoint to resume from.
+    @property
+    def has_saved(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return bool(self._steps())
 
-        Raises:
-            ConfigError: if the run has not saved any.
-        """
-        found = self._steps()
-        if not found:
-            raise ConfigError(f"{self.path}: the run has saved no checkpoint yet; remove the folder and start again")
-        return self.checkpoint(found[-1])
+    def latest(self) -> Path:
+        """The checkpoint to resume from; there is one if :attr:`has_saved`."""
+        return self.checkpoint(self._steps()[-1])
 
     def forget_old(self) -> None:
         """Remove all but the newest checkpoints."""

@@ -99,7 +99,8 @@ class Trainer:
         self.start = start_weights(config.start)
         if resume:
             self.folder.check_source(self.source.describe())
-            self._restore()
+            if self.folder.has_saved:  # else it was stopped before its first save: it begins again
+                self._restore()
         else:
             self.folder.describe(self.source.describe(), command)
 

@@ -68,6 +68,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(finished, tmp_path, when):
         )
 
 
+def test_a_run_that_stopped_before_its_first_save_begins_again(finished, tmp_path):
+    Trainer(config(), out=tmp_path / "run")  # the folder is there, nothing was saved
+    assert Trainer(config(), out=tmp_path / "run", resume=True).run().finished
+    assert same(weights(finished[0] / "best"), weights(tmp_path / "run" / "best"))
+
+
 def test_resuming_twice_and_after_the_end_changes_nothing(finished, tmp_path):
     stopped(tmp_path / "run", lambda s: s.stage == 1 and s.step == 1)
     trainer = Trainer(config(), out=tmp_path / "run", resume=True)
