@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import ProgressColumn
 
 
 class Interrupted(Exception):  # noqa: N818 - it is not an error of the program
@@ -51,19 +52,11 @@ def complain(text: str, *, code: int = 2) -> int:
     return code
 
 
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar with the time left on stderr; yields ``update(done, total)``."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def bar_columns() -> tuple[ProgressColumn, ...]:
+    """What every progress bar shows: title, bar, count, time gone and time left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
+    return (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
@@ -71,8 +64,15 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar with the time left on stderr; yields ``update(done, total)``."""
+    from rich.progress import Progress
+
     console = notes()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*bar_columns(), console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None)
 
         def update(done: int, total: int) -> None:

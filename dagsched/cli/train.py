@@ -151,27 +151,12 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _bars() -> Iterator[Callable[[str, int, int, str], None]]:
     """One bar a stage with the time left; without a terminal, a line whenever there is news."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress, TextColumn
 
-    from dagsched.cli.console import notes, say
+    from dagsched.cli.console import bar_columns, notes, say
 
     console = notes()
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}", markup=False),
-    )
+    columns = (*bar_columns(), TextColumn("{task.fields[note]}", markup=False))
     last = ""
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         tasks: dict[str, int] = {}

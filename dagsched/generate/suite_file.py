@@ -57,8 +57,8 @@ def read_suite(file: Path) -> dict[str, Any]:
     return data
 
 
-def apply_change(data: dict[str, Any], change: str) -> None:
-    """``mixture.0.tasks=[10, 20]``: the value is read as YAML.
+def apply_change(data: dict[str, Any], change: str, *, example: str = "mixture.0.count=20") -> None:
+    """``mixture.0.tasks=[10, 20]``: the value is read as YAML, here and in configurations of training.
 
     Raises:
         ConfigError: naming the change.
@@ -67,7 +67,7 @@ def apply_change(data: dict[str, Any], change: str) -> None:
 
     path, equals, text = change.partition("=")
     if not equals or not path:
-        raise ConfigError(f"{change!r}: expected key=value, for example noise=0.1 or mixture.0.count=20")
+        raise ConfigError(f"{change!r}: expected key=value, for example {example}")
     try:
         value = yaml.safe_load(text)
         place: Any = data
@@ -76,7 +76,7 @@ def apply_change(data: dict[str, Any], change: str) -> None:
             place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
         place[int(last) if isinstance(place, list) else last] = value
     except (yaml.YAMLError, TypeError, ValueError, IndexError, KeyError, AttributeError):
-        raise ConfigError(f"{change!r}: cannot be applied; expected key=value, such as mixture.0.count=20") from None
+        raise ConfigError(f"{change!r}: cannot be applied; expected key=value, for example {example}") from None
 
 
 def resolve_paths(data: dict[str, Any], folder: Path) -> None:

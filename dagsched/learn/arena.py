@@ -19,7 +19,7 @@ from dagsched.workflow import FloatArray
 
 Objective = Literal["makespan", "flow_time", "slo"]
 Result = TypeVar("Result")
-_TARDINESS = 0.05
+TARDINESS = 0.05
 
 
 class Arena:
@@ -130,7 +130,7 @@ def cost_function(replay: Replay, objective: Objective) -> Callable[[FloatArray]
         if not due.any():
             return 0.0
         over = np.maximum.reduceat(finish, first)[due] - replay.deadline[due]
-        return float((over > 0).mean() + _TARDINESS * np.maximum(over, 0.0).mean() / path)
+        return float((over > 0).mean() + TARDINESS * np.maximum(over, 0.0).mean() / path)
 
     return late
 

@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dagsched.errors import ConfigError
-from dagsched.learn.config_file import apply_change, explain, read_yaml
+from dagsched.generate.suite_file import apply_change
+from dagsched.learn.config_file import explain, read_yaml
 from dagsched.learn.config_sections import (
     EvolveSection,
     Features,
@@ -104,7 +105,7 @@ class TrainConfig(Section):
         file = Path(path)
         data = read_yaml(file)
         for change in changes:
-            apply_change(data, change)
+            apply_change(data, change, example="ppo.steps=20")
         try:
             return cls.model_validate(data)
         except ValidationError as error:

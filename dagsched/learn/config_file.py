@@ -34,24 +34,6 @@ def read_yaml(file: Path) -> dict[str, Any]:
     return data
 
 
-def apply_change(data: dict[str, Any], change: str) -> None:
-    """``ppo.steps=20``: the value is read as YAML."""
-    import yaml
-
-    path, equals, text = change.partition("=")
-    if not equals or not path:
-        raise ConfigError(f"{change!r}: expected key=value, for example ppo.steps=20")
-    try:
-        value = yaml.safe_load(text)
-        place: Any = data
-        *parents, last = path.split(".")
-        for key in parents:
-            place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
-        place[int(last) if isinstance(place, list) else last] = value
-    except (yaml.YAMLError, TypeError, ValueError, IndexError, AttributeError):
-        raise ConfigError(f"{change!r}: cannot be applied; expected key=value, for example ppo.steps=20") from None
-
-
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """The first finding in one line; an unknown key with the closest known one."""
     errors = error.errors()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dagsched import graph
 from dagsched.features import kernel as features
-from dagsched.learn.arena import Arena, Objective
+from dagsched.learn.arena import TARDINESS, Arena, Objective
 from dagsched.policies import learned_kernel
 from dagsched.policies.learned_kernel import Float32Array, Head, Record, Scratch
 from dagsched.replay import Replay
@@ -21,7 +21,6 @@ from dagsched.simulator.simulator import MANY
 from dagsched.workflow import FloatArray, IntArray
 
 Embed = Callable[[Replay], tuple[Float32Array, Float32Array]]
-_TARDINESS = 0.05
 _FOLLOW = 1e9
 """Outweighs every logit, while differences of one in 10,000 remain clear."""
 
@@ -193,7 +192,7 @@ def rewards(replay: Replay, objective: Objective, finish: FloatArray, time: Floa
             begin = replay.arrival
         else:
             due = np.isfinite(replay.deadline)
-            share = np.where(due, _TARDINESS / max(int(due.sum()), 1), 0.0)
+            share = np.where(due, TARDINESS / max(int(due.sum()), 1), 0.0)
             begin = np.where(due, replay.deadline, 0.0)
         grown = np.array([(share * np.clip(np.minimum(m, ends) - begin, 0.0, None)).sum() for m in moments]) / path
         if objective == "slo":

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing  # type: ignore[import-untyped]
 
-from dagsched.features.schema import CLIP, NODE_FEATURES
+from dagsched.features.schema import NODE_FEATURES
+from dagsched.nn.inference import inputs
 from dagsched.replay import Replay
 
 if TYPE_CHECKING:
@@ -48,11 +49,7 @@ def edge_index(replay: Replay) -> Tensor:
 
 def graph_of(replay: Replay, normaliser: Normaliser, constants: Constants | None = None) -> Graph:
     """The graph of a replay, as it is when each workflow arrives; ``constants`` saves computing them again."""
-    from dagsched.features.builder import node_features
-
-    raw = node_features(replay, constants)
-    x = np.clip((raw - normaliser.node_mean) / normaliser.node_std, -CLIP, CLIP).astype(np.float32)
-    return Graph(torch.from_numpy(x), edge_index(replay))
+    return Graph(torch.from_numpy(inputs(replay, normaliser, constants)), edge_index(replay))
 
 
 def join_graphs(graphs: list[Graph]) -> tuple[Graph, list[int]]:

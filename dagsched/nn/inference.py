@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dagsched.features.builder import Normaliser, node_features
+from dagsched.features.builder import Constants, Normaliser, node_features
 from dagsched.features.schema import CLIP
 from dagsched.nn.config import NetworkConfig
 from dagsched.replay import Replay
@@ -51,9 +51,9 @@ def embedder(
     return lambda replay: embed(weight, config, inputs(replay, normaliser), replay)
 
 
-def inputs(replay: Replay, normaliser: Normaliser) -> Float32:
-    """``[T, S]`` normalised node features, clipped."""
-    raw = node_features(replay)
+def inputs(replay: Replay, normaliser: Normaliser, constants: Constants | None = None) -> Float32:
+    """``[T, S]`` normalised node features, clipped; ``constants`` saves computing them again."""
+    raw = node_features(replay, constants)
     return np.clip((raw - normaliser.node_mean) / normaliser.node_std, -CLIP, CLIP).astype(np.float32)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +22,7 @@ from dagsched.features.builder import build_constants
 from dagsched.policies import learned_kernel
 from dagsched.policies.base import Plan
 from dagsched.policies.learned_kernel import Head, Linear
+from dagsched.policies.options import option_int
 from dagsched.policies.runners import PlanPolicy, Runner, _drive
 from dagsched.policies.sampling import (
     RULES,
@@ -30,7 +30,9 @@ from dagsched.policies.sampling import (
     SerialSampler,
     check_plannable,
     is_pooled,
+    objective_value,
     plan_from_starts,
+    read_scales,
 )
 from dagsched.replay import Replay
 from dagsched.shipped import shipped
@@ -278,15 +280,8 @@ def make_sampler(kind: str) -> Any:
     """The factory of ``evolved-sample`` or ``ppo-sample`` for the registry."""
 
     def make(spec: str, options: Mapping[str, str]) -> PlanPolicy:
-        from dagsched.policies.sampling import read_scales
-
         chosen = LearnedOptions.parse(spec, kind, options)
-        numbers = {}
-        for key, default, least in (("n", 256, 1), ("seed", 0, 0)):
-            text = options.get(key, str(default))
-            if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
-                raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least}")
-            numbers[key] = int(text)
+        n, seed = option_int(spec, options, "n", 256, 1), option_int(spec, options, "seed", 0)
         scales = read_scales(spec, options.get("scales"))
         sgs = options.get("sgs", "parallel")
         if sgs not in ("parallel", "mixed"):
@@ -294,7 +289,7 @@ def make_sampler(kind: str) -> Any:
         return PlanPolicy(
             spec,
             lambda replay, policy_seed: SamplePlanner(
-                chosen, numbers["n"], scales, (numbers["seed"], policy_seed), replay, mixed=sgs == "mixed"
+                chosen, n, scales, (seed, policy_seed), replay, mixed=sgs == "mixed"
             ),
         )
 
@@ -385,6 +380,4 @@ def _value(replay: Replay, finish: FloatArray, objective: str) -> float:
         from dagsched.learn.arena import cost_function
 
         return cost_function(replay, "slo")(finish)
-    from dagsched.policies.sampling import objective_value
-
     return objective_value(replay, finish, objective)

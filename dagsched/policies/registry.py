@@ -19,6 +19,7 @@ from dagsched.errors import PolicyError
 from dagsched.policies import cpsat, learned, rules, sampling
 from dagsched.policies.base import Policy
 from dagsched.policies.listing import ListPlanner
+from dagsched.policies.options import option_int
 from dagsched.policies.runners import (
     BookingPolicy,
     FunctionPolicy,
@@ -136,14 +137,6 @@ def _from_file(spec: str) -> FunctionPolicy:
     if not callable(function):
         raise PolicyError(f"policy {spec!r}: {path} has no function {function_name!r}")
     return FunctionPolicy(spec, function)
-
-
-def option_int(spec: str, options: Options, key: str, default: int, least: int = 0) -> int:
-    """A whole number from the options of a spec."""
-    text = options.get(key, str(default))
-    if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
-        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least}")
-    return int(text)
 
 
 def _make_random(spec: str, options: Options) -> Policy:

@@ -7,7 +7,6 @@ generated problems (random RCPSP networks, fresh mixes of TPC-H queries), none o
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from dagsched.graph import lower_bound
 from dagsched.policies import rules, sgs
 from dagsched.policies.base import Plan
 from dagsched.policies.listing import Inserter
+from dagsched.policies.options import option_int
 from dagsched.policies.runners import PlanPolicy, PriorityPolicy
 from dagsched.replay import FIT_TOLERANCE, Replay
 from dagsched.simulator.kernel import Problem
@@ -87,21 +87,15 @@ class SamplingOptions:
                 raise PolicyError(f"policy {spec!r}: {key} is {value!r}, expected one of {', '.join(known)}")
             return value
 
-        def whole(key: str, default: int, least: int) -> int:
-            text = options.get(key, str(default))
-            if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
-                raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least}")
-            return int(text)
-
         default = cls()
         return cls(
             rule=pick("rule", default.rule, RULES),
-            n=whole("n", default.n, 1),
+            n=option_int(spec, options, "n", default.n, 1),
             generation=pick("sgs", "parallel" if options.get("fbi") == "1" else "mixed", GENERATIONS),
             improve=pick("fbi", "0", {"0": None, "1": None}) == "1",
             scales=read_scales(spec, options.get("scales")),
             objective=pick("objective", default.objective, OBJECTIVES),
-            seed=whole("seed", 0, 0),
+            seed=option_int(spec, options, "seed", 0),
         )
 
 

@@ -1,0 +1,20 @@
+"""Reading the options of a policy's spec."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dagsched.errors import PolicyError
+
+
+def option_int(spec: str, options: Mapping[str, str], key: str, default: int, least: int = 0) -> int:
+    """A whole number from the options of a spec.
+
+    Raises:
+        PolicyError: naming the option, what was found and what is expected.
+    """
+    text = options.get(key, str(default))
+    if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
+        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least}")
+    return int(text)
