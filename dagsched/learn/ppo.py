@@ -147,5 +147,6 @@ def evaluate_in_parts(model: ActorCritic, batch: Batch, size: int, temperature: 
     """``[D]`` log-probabilities of the chosen actions and ``[D]`` values, without gradients."""
     parts = torch.split(torch.arange(len(batch), device=batch.x.device), size)
     with torch.no_grad():
-        found = [model(batch.select(part), temperature) for part in parts]
+        embedding = model.embed_batch(batch)
+        found = [model(batch.select(part), temperature, embedding) for part in parts]
     return torch.cat([out.log_prob for out in found]), torch.cat([out.value for out in found])

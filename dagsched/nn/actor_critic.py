@@ -22,6 +22,7 @@ from dagsched.nn.batch import Batch
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.encoder import GraphEncoder
 from dagsched.nn.masked import masked_categorical
+from dagsched.nn.unstarted import unstarted_means
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,14 +59,22 @@ class ActorCritic(nn.Module):
         self.ww1, self.bw1, self.ww2 = _weights(g + c, h2), _zeros(h2), _zeros(h2)
         self.v1, self.bv1, self.v2, self.bv2 = _weights(g + c, h2), _zeros(h2), _zeros(h2), _zeros(1)
 
-    def forward(self, batch: Batch, temperature: float = 1.0) -> Evaluation:
-        """Logits, log-probabilities of the chosen actions, entropies and values."""
+    def forward(
+        self, batch: Batch, temperature: float = 1.0, embedding: tuple[Tensor, Tensor] | None = None
+    ) -> Evaluation:
+        """Logits, log-probabilities of the chosen actions, entropies and values.
+
+        Args:
+            batch: ``D`` decisions.
+            temperature: by which logits are divided.
+            embedding: what :meth:`embed_batch` says, where several batches of the same graphs share it.
+        """
         count = len(batch)
         groups = torch.relu(batch.q @ self.wq + self.bq)
         c = (groups * batch.group_share.unsqueeze(2)).sum(1)
         overall = torch.cat([batch.g, c], 1)
         shared = batch.g @ self.w1g + c @ self.w1c + self.b1
-        first = batch.x @ self.w1x + shared[batch.decision] + self._embedded(batch)
+        first = batch.x @ self.w1x + shared.index_select(0, batch.decision) + self._embedded(batch, embedding)
         hidden = torch.relu(torch.relu(first) @ self.w2 + self.b2)
         base = self.config.logit_scale * batch.z
         best = torch.full((count,), -math.inf, dtype=base.dtype, device=base.device)
@@ -94,15 +103,20 @@ class ActorCritic(nn.Module):
         out: Tensor = torch.relu(overall @ self.v1 + self.bv1) @ self.v2 + self.bv2
         return out
 
-    def _embedded(self, batch: Batch) -> Tensor:
-        """``[N, H]`` what task and workflow embeddings add to the first layer; 0 without an encoder."""
+    def embed_batch(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
+        """:meth:`embed` of a batch's graphs; ``None`` without an encoder."""
         if self.encoder is None or batch.graph is None:
+            return None
+        return self.embed(batch.graph.x, batch.graph.edges)
+
+    def _embedded(self, batch: Batch, embedding: tuple[Tensor, Tensor] | None) -> Tensor:
+        """``[N, H]`` what task and workflow embeddings add to the first layer; 0 without an encoder."""
+        embedding = self.embed_batch(batch) if embedding is None else embedding
+        if embedding is None:
             return batch.x.new_zeros(1)
-        fixed, pooled = self.embed(batch.graph.x, batch.graph.edges)
-        running = pooled[batch.order].double().cumsum(0)  # float64: differences of long sums
-        running = torch.cat([running.new_zeros(1, running.shape[1]), running])
-        summary = (running[batch.end] - running[batch.begin]) / batch.tasks.unsqueeze(1)
-        return fixed[batch.node] + summary.float()[batch.segment]
+        fixed, pooled = embedding
+        summary = unstarted_means(pooled, batch.order, batch.begin, batch.end, batch.tasks)
+        return fixed.index_select(0, batch.node) + summary.index_select(0, batch.segment)
 
 
 def _weights(rows: int, columns: int, fan_in: int | None = None) -> nn.Parameter:

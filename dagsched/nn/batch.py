@@ -59,7 +59,7 @@ class Batch:
         node: ``[N]`` int64 row of the task in ``graph``.
         order: ``[L]`` int64 rows of ``graph`` in start order, trajectory by trajectory.
         segment: ``[N]`` int64 which of the ``U`` segments of ``order`` is the unstarted work of the row's workflow.
-        begin, end: ``[U]`` int64 ends of each segment.
+        begin, end: ``[U]`` int64 ends of each segment, ascending.
         tasks: ``[U]`` float64 number of tasks of its workflow.
         graph: all distinct graphs side by side; ``None`` if nothing encodes them.
     """
@@ -98,10 +98,14 @@ class Batch:
         owner = torch.repeat_interleave(torch.arange(len(decisions), device=counts.device), counts)
         rows = first[owner] + torch.arange(int(pointer[-1]), device=counts.device) - pointer[:-1][owner]
         used, segment = torch.unique(self.segment[rows], return_inverse=True)
+        of_row = {name: getattr(self, name).index_select(0, rows) for name in ("x", "z", "node")}
+        of_decision = {
+            name: getattr(self, name).index_select(0, decisions)
+            for name in ("g", "q", "group_share", "action", "can_wait")
+        }
         return Batch(
-            pointer, owner, self.x[rows], self.z[rows], self.g[decisions], self.q[decisions],
-            self.group_share[decisions], self.action[decisions], self.can_wait[decisions], self.node[rows],
-            self.order, segment, self.begin[used], self.end[used], self.tasks[used], self.graph,
+            row_ptr=pointer, decision=owner, **of_row, **of_decision, order=self.order, segment=segment,
+            begin=self.begin[used], end=self.end[used], tasks=self.tasks[used], graph=self.graph,
         )  # fmt: skip
 
     def to(self, device: torch.device | str) -> Batch:

@@ -95,20 +95,28 @@ def _speed_of_ppo(name: str, arenas: list[Arena], base: np.ndarray, threads: int
     learner = Learner(found.network, base, found.normaliser, threads=threads)
     learner.load(found.tensors)
     networks = [NetworkArena(arena) for arena in arenas]
-    settings = PPOSettings(instances=len(arenas), rollouts=8)
+    settings = PPOSettings(instances=len(arenas), rollouts=8, epochs=3, target_kl=None)  # no step ends early
     seeds = learner.seeds(np.random.default_rng(0), len(arenas), settings.rollouts)
     learner.sample(networks, seeds, temperature=1.0)
     began = time.perf_counter()
-    played = sum(t.length for group in learner.sample(networks, seeds, temperature=1.0) for t in group)
+    runs = [t for group in learner.sample(networks, seeds, temperature=1.0) for t in group]
+    took = time.perf_counter() - began
+    played, choices, rows = (sum(n) for n in zip(*((t.length, len(t), len(t.task)) for t in runs), strict=True))
     what = f"{found.network.encoder} encoder, {settings.rollouts} rollouts of an instance"
-    row(name, "ppo, collecting", threads, played / (time.perf_counter() - began), what)
+    row(name, "ppo, collecting", threads, played / took, what)
     optimiser = torch.optim.Adam(learner.model.parameters(), settings.learning_rate)
+    ppo_step(learner, optimiser, networks, settings, np.random.default_rng(0), 0.0)  # compiles
     began = time.perf_counter()
     outcome = ppo_step(learner, optimiser, networks, settings, np.random.default_rng(0), 0.0)
     took = time.perf_counter() - began
     updates = outcome.scalars.get("train/n_updates", 0)
     row(
-        name, "ppo, whole step", threads, outcome.decisions / took, f"{took:.1f} s a step, {updates:.0f} gradient steps"
+        name,
+        "ppo, whole step",
+        threads,
+        outcome.decisions / took,
+        f"{took:.1f} s a step, {settings.epochs} epochs, {updates:.0f} gradient steps; {choices / played:.0%} of the "
+        f"decisions with a choice, of {rows / max(1, choices):.1f} candidates",
     )
 
 
