@@ -62,6 +62,10 @@ def _sum_descendants(order, child_ptr, child_idx, weight, first, last, total, co
             bits = mine[word]
             place = first + 64 * word
             while bits:
+                if bits & np.uint64(255) == 0:  # descendants are few, or lie together
+                    bits >>= np.uint64(8)
+                    place += 8
+                    continue
                 if bits & np.uint64(1):
                     count[task] += 1
                     for r in range(weight.shape[1]):

@@ -17,7 +17,6 @@ from dagsched.features.builder import Constants, Normaliser, node_features
 from dagsched.features.schema import CLIP
 from dagsched.nn.config import NetworkConfig
 from dagsched.replay import Replay
-from dagsched.workflow import IntArray
 
 Float32 = NDArray[np.float32]
 _EPSILON = np.float32(1e-5)
@@ -43,12 +42,58 @@ def _mean_and_sum(ptr, idx, first, last, h, out):  # type: ignore[no-untyped-def
                 out[row, k] = out[row, width + k] * per
 
 
+@njit(cache=True, nogil=True)
+def _row_sum(row):  # type: ignore[no-untyped-def]
+    """Sum of float32 in NumPy's order for up to 128 values, by eight running sums: the published bits."""
+    count, total = len(row), np.float32(0.0)
+    whole = count - count % 8
+    if whole > 0:
+        a, b, c, d, e, f, g, h = row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]
+        for k in range(8, whole, 8):
+            a += row[k]
+            b += row[k + 1]
+            c += row[k + 2]
+            d += row[k + 3]
+            e += row[k + 4]
+            f += row[k + 5]
+            g += row[k + 6]
+            h += row[k + 7]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for k in range(whole, count):
+        total += row[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _finish_layer(own, bias, down, up, norm_weight, norm_bias, square, h):  # type: ignore[no-untyped-def]
+    """Add to ``h`` ``[n, W]`` the normalised relu of the three products; one pass instead of a dozen.
+
+    ``own`` ``[n, W]`` is overwritten, ``square`` ``[W]`` is scratch.
+    """
+    width = h.shape[1]
+    for row in range(h.shape[0]):
+        mixed = own[row]
+        for k in range(width):
+            mixed[k] = ((mixed[k] + bias[k]) + down[row, k]) + up[row, k]
+        mean = _row_sum(mixed) / np.float32(width)
+        for k in range(width):
+            mixed[k] -= mean
+            square[k] = mixed[k] * mixed[k]
+        deviation = np.sqrt(_row_sum(square) / np.float32(width) + _EPSILON)
+        for k in range(width):
+            h[row, k] += max(mixed[k] / deviation * norm_weight[k] + norm_bias[k], np.float32(0.0))
+
+
 def embedder(
     tensors: Mapping[str, NDArray[np.float32]], config: NetworkConfig, normaliser: Normaliser
-) -> Callable[[Replay], tuple[Float32, Float32]]:
-    """The function that embeds a replay: ``[T, H]`` arrays ``e w1e`` and ``e w1u``."""
+) -> Callable[..., tuple[Float32, Float32]]:
+    """The function that embeds a replay: ``[T, H]`` arrays ``e w1e`` and ``e w1u``; also given its ``constants``."""
     weight = {name: np.ascontiguousarray(value, np.float32) for name, value in tensors.items()}
-    return lambda replay: embed(weight, config, inputs(replay, normaliser), replay)
+
+    def of(replay: Replay, constants: Constants | None = None) -> tuple[Float32, Float32]:
+        return embed(weight, config, inputs(replay, normaliser, constants), replay)
+
+    return of
 
 
 def inputs(replay: Replay, normaliser: Normaliser, constants: Constants | None = None) -> Float32:
@@ -68,24 +113,25 @@ def embed(weight: Mapping[str, Float32], config: NetworkConfig, x: Float32, repl
 
 def _encode(weight: Mapping[str, Float32], layers: int, x: Float32, replay: Replay, first: int, last: int) -> Float32:
     """``[n, W]`` embeddings of the tasks of one workflow from their inputs ``[n, S]``."""
-    h = np.maximum(_affine(weight, "encoder.inlet", x), np.float32(0))
-    gathered = np.empty((last - first, 2 * h.shape[1]), np.float32)
+    h = _affine(weight, "encoder.inlet", x)
+    np.maximum(h, np.float32(0), out=h)
+    gathered = np.empty((len(h), 2 * h.shape[1]), np.float32)
+    own, down, up, square = (np.empty_like(rows) for rows in (h, h, h, h[0]))
     for layer in range(layers):
         name = f"encoder.layers.{layer}"
-        mixed = _affine(weight, f"{name}.own", h)
-        for way, ptr, idx in _ways(replay):
+        np.matmul(h, weight[f"{name}.own.weight"].T, out=own)
+        for way, ptr, idx, product in (
+            ("down", replay.parent_ptr, replay.parent_idx, down),
+            ("up", replay.child_ptr, replay.child_idx, up),
+        ):
             _mean_and_sum(ptr, idx, first, last, h, gathered)
-            mixed += gathered @ weight[f"{name}.{way}.weight"].T
-        mixed -= mixed.mean(axis=1, keepdims=True)
-        mixed /= np.sqrt((mixed * mixed).mean(axis=1, keepdims=True) + _EPSILON)
-        mixed = mixed * weight[f"{name}.norm.weight"] + weight[f"{name}.norm.bias"]
-        h = h + np.maximum(mixed, np.float32(0))
+            np.matmul(gathered, weight[f"{name}.{way}.weight"].T, out=product)
+        norm = weight[f"{name}.norm.weight"], weight[f"{name}.norm.bias"]
+        _finish_layer(own, weight[f"{name}.own.bias"], down, up, *norm, square, h)
     return np.asarray(_affine(weight, "encoder.outlet", h), np.float32)
 
 
-def _ways(replay: Replay) -> tuple[tuple[str, IntArray, IntArray], ...]:
-    return ("down", replay.parent_ptr, replay.parent_idx), ("up", replay.child_ptr, replay.child_idx)
-
-
 def _affine(weight: Mapping[str, Float32], name: str, x: Float32) -> Any:
-    return x @ weight[f"{name}.weight"].T + weight[f"{name}.bias"]
+    out = x @ weight[f"{name}.weight"].T
+    out += weight[f"{name}.bias"]
+    return out

@@ -109,10 +109,11 @@ class NetworkRunner(LinearRunner):
     """Drives one simulator with the residual network on a linear priority, greedily."""
 
     def __init__(
-        self, simulator: Simulator, weights: FloatArray, head: Head, embedding: Any, *, noise: bool = False
+        self, simulator: Simulator, weights: FloatArray, head: Head, embed: Any, *, noise: bool = False
     ) -> None:
         super().__init__(simulator, weights)
         self.head = head
+        embedding = None if embed is None else embed(simulator.replay, self.constants)
         self.scratch = learned_kernel.new_scratch(
             self.problem, head, embedding, noise=len(simulator.replay) if noise else 0
         )
@@ -236,8 +237,7 @@ def make_runner(simulator: Simulator, checkpoint: Checkpoint, kind: str, *, nois
     if kind == "evolved" or checkpoint.network is None:
         return LinearRunner(simulator, checkpoint.base, noise=noise)
     head, embed = compiled(checkpoint)
-    embedding = None if embed is None else embed(simulator.replay)
-    return NetworkRunner(simulator, checkpoint.base, head, embedding, noise=noise)
+    return NetworkRunner(simulator, checkpoint.base, head, embed, noise=noise)
 
 
 @lru_cache(maxsize=8)
