@@ -1,0 +1,424 @@
+"""Compiled search over orders and node groups, for several nodes, transfers and tasks of many instances.
+
+A solution says when each task starts and in which group; decoded by insertion (:mod:`dagsched.policies.insertion`: the
+ready task earliest in the order goes where it finishes first) it gives itself or something shorter. Most tasks keep
+their group, so that ties do not lose it; the ones a candidate touches are set free, sent to another group, or kept out
+of theirs. Otherwise as in :mod:`dagsched.search.neighbourhood`: elites, windows taken from another elite, a few tasks
+moved, a window shuffled, ties accepted, and justification: a backward pass over the reversed problem in the same groups
+tells in which order a forward pass places the tasks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dagsched.policies import insertion, sgs
+from dagsched.policies.base import Plan
+from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
+from dagsched.policies.listing import Inserter
+from dagsched.policies.sampling import OBJECTIVES
+from dagsched.policies.sgs import _copy, _uniform, _value
+from dagsched.replay import Replay
+from dagsched.search import neighbourhood
+from dagsched.search.neighbourhood import (
+    CANDIDATES,
+    ELITES,
+    LADDER,
+    PASSES,
+    SEEDED,
+    _below,
+    _gumbel,
+)
+from dagsched.simulator.stale import drop_stale
+from dagsched.workflow import FloatArray, IntArray, child_rows
+
+MOST_ELITES = 24
+LEAST_ELITES = 4
+FREE, FORCED, KEPT_OUT = 0, 1, 2
+_NO_GROUP = -1
+
+entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+class Population(NamedTuple):
+    """The state of a search between slices, for ``T`` tasks and ``G`` groups.
+
+    Attributes:
+        seed, seed_group: ``[S, T]`` starts (seconds) and groups of known schedules, best first; no group is -1.
+        start, group: ``[E, T]`` of the elites.
+        value: ``[E]`` their objectives, seconds.
+        best: ``[1]`` objective of the best schedule generated; infinite before the first.
+        best_order, best_mode, best_group: ``[T]`` what it was decoded from.
+        random: ``[1]`` state of the stream.
+        counter: schedules generated, elites, seeds used, candidates.
+        key: ``[T]`` of the candidate, largest first.
+        mode, wanted: ``[T]`` whether a task is free, forced into group ``wanted`` or kept out of it.
+        several: ``[T]`` groups that can hold the task, 0 for milestones and tasks of many instances: always free.
+        can_hold: ``[T, G]``.
+        group_ptr: ``[G + 1]`` nodes of each group.
+        setting: ``[8]``.
+    """
+
+    seed: FloatArray
+    seed_group: IntArray
+    start: FloatArray
+    group: IntArray
+    value: FloatArray
+    best: FloatArray
+    best_order: IntArray
+    best_mode: IntArray
+    best_group: IntArray
+    random: NDArray[np.uint64]
+    counter: IntArray
+    key: FloatArray
+    mode: IntArray
+    wanted: IntArray
+    several: IntArray
+    can_hold: NDArray[np.bool_]
+    group_ptr: IntArray
+    setting: FloatArray
+
+
+class Decoder(NamedTuple):
+    """Scratch of one decoding.
+
+    Attributes:
+        order, position: ``[T]`` tasks by key, and the inverse.
+        node_from, node_to: ``[T]`` nodes a task may use.
+        bias: ``[T, G]`` infinite for a group a task is kept out of, else 0.
+        waiting, entry: ``[T]``, ``[T, 2]`` of the insertion kernel.
+        start, finish: ``[T]`` seconds.
+        group: ``[T]`` of the first entry, -1 for milestones.
+    """
+
+    order: IntArray
+    position: IntArray
+    node_from: IntArray
+    node_to: IntArray
+    bias: FloatArray
+    waiting: IntArray
+    entry: IntArray
+    start: FloatArray
+    finish: FloatArray
+    group: IntArray
+
+
+@inner
+def _empty(profiles, node_group, capacity):  # type: ignore[no-untyped-def]
+    """All nodes idle again; they keep their room."""
+    time, free, block_free, begin, _, size = profiles
+    for n in range(len(node_group)):
+        size[n] = 1
+        time[begin[n]] = 0.0
+        for r in range(free.shape[1]):
+            free[begin[n], r] = capacity[node_group[n], r]
+            block_free[begin[n] // BLOCK, r] = free[begin[n], r]
+
+
+@inner
+def _decode(P, D, key, problem, profiles, origin):  # type: ignore[no-untyped-def]
+    """Fill ``D.start``, ``D.finish`` and ``D.group`` from keys and the modes of ``P``; (last finish, profiles)."""
+    node_group, capacity = problem[10], problem[14]
+    for t in range(len(key)):
+        D.node_from[t], D.node_to[t] = 0, len(node_group)
+        if P.mode[t] == FORCED:
+            D.node_from[t], D.node_to[t] = P.group_ptr[P.wanted[t]], P.group_ptr[P.wanted[t] + 1]
+        elif P.mode[t] == KEPT_OUT:
+            D.bias[t, P.wanted[t]] = np.inf
+    ordered = np.argsort(-key)
+    for k in range(len(key)):
+        D.order[k] = ordered[k]
+        D.position[ordered[k]] = k
+    _empty(profiles, node_group, capacity)
+    scratch = D.waiting, D.finish, D.entry
+    choice = D.node_from, D.node_to, D.bias
+    placed, when, profiles = plan_workflows((D.order, D.position), origin, problem, choice, scratch, profiles)
+    last = origin
+    for t in range(len(key)):
+        if P.mode[t] == KEPT_OUT:
+            D.bias[t, P.wanted[t]] = 0.0
+        first = D.entry[t, 0]
+        if first == D.entry[t, 1]:
+            D.start[t], D.group[t] = D.finish[t], _NO_GROUP
+        else:
+            D.start[t], D.group[t] = when[first, 0], node_group[placed[first, 1]]
+        last = max(last, D.finish[t])
+    return last, profiles
+
+
+@inner
+def _hold(P, t, group):  # type: ignore[no-untyped-def]
+    """Keep a task in a group, or free if it cannot choose."""
+    P.mode[t], P.wanted[t] = FREE, group
+    if P.several[t] > 1 and group >= 0:
+        P.mode[t] = FORCED
+
+
+@inner
+def _touch(P, t):  # type: ignore[no-untyped-def]
+    """Set a task free, keep it out of its group, or send it to any group that can hold it."""
+    if P.several[t] < 2:
+        return
+    choice = _uniform(P.random)
+    group = P.wanted[t]
+    if choice < P.setting[4] or group < 0:
+        P.mode[t] = FREE
+    elif choice < P.setting[5]:
+        P.mode[t] = KEPT_OUT
+    else:
+        other = _below(P.random, P.can_hold.shape[1])
+        if P.can_hold[t, other]:
+            P.mode[t], P.wanted[t] = FORCED, other
+
+
+@inner
+def _fresh(P):  # type: ignore[no-untyped-def]
+    """The next known schedule, or a perturbed one in which every task is free."""
+    seeds, use, tasks = len(P.seed), P.counter[SEEDED], len(P.key)
+    P.counter[SEEDED] += 1
+    source, scale = use % seeds, 0.0
+    if use >= seeds:
+        first, last = P.seed[source, 0], P.seed[source, 0]
+        for t in range(tasks):
+            first, last = min(first, P.seed[source, t]), max(last, P.seed[source, t])
+        scale = LADDER[(use // seeds) % 4] * (last - first)
+    for t in range(tasks):
+        P.key[t] = -P.seed[source, t]
+        _hold(P, t, P.seed_group[source, t])
+        if scale > 0:
+            P.key[t] += scale * _gumbel(P.random)
+            P.mode[t] = FREE
+
+
+@inner
+def _propose(P, lengths, origin):  # type: ignore[no-untyped-def]
+    """Fill keys and modes of a candidate; returns the elite it came from, -1 for a newcomer."""
+    random, elites, tasks = P.random, P.counter[ELITES], len(P.key)
+    room = min(MOST_ELITES, max(P.setting[0], np.int64(np.sqrt(P.counter[PASSES]) * P.setting[1])))
+    if elites < room:
+        _fresh(P)
+        return -1
+    mine, rival = _below(random, elites), _below(random, elites)
+    if P.value[rival] < P.value[mine]:
+        mine = rival
+    horizon = lengths[mine]
+    for t in range(tasks):
+        P.key[t] = -P.start[mine, t]
+        _hold(P, t, P.group[mine, t])
+    choice = _uniform(random)
+    if choice < P.setting[2] and elites > 1:
+        other = _below(random, elites - 1)
+        if other >= mine:
+            other += 1
+        width = horizon * (0.2 + 0.5 * _uniform(random))
+        left = origin + _uniform(random) * (horizon + width) - width
+        for t in range(tasks):
+            if left <= P.start[other, t] < left + width:
+                P.key[t] = -P.start[other, t]
+                _hold(P, t, P.group[other, t])
+    elif choice < P.setting[2] + P.setting[3]:
+        for _ in range(1 + _below(random, 3)):
+            t = _below(random, tasks)
+            P.key[t] += (2 * _uniform(random) - 1) * 0.3 * horizon
+            _touch(P, t)
+    else:
+        width = horizon * (0.05 + 0.3 * _uniform(random))
+        left = origin + _uniform(random) * (horizon + width) - width
+        for t in range(tasks):
+            if left <= P.start[mine, t] < left + width:
+                P.key[t] += (2 * _uniform(random) - 1) * width
+                if _uniform(random) < 0.5:
+                    P.mode[t] = FREE
+    if _uniform(random) < P.setting[6]:
+        for t in range(tasks):
+            P.mode[t] = FREE
+    return mine
+
+
+@inner
+def _keep(P, D, mine, value, length, lengths):  # type: ignore[no-untyped-def]
+    """Put the candidate into its elite's place unless it is worse, a newcomer beside them."""
+    place = mine if mine >= 0 else P.counter[ELITES]
+    if value <= P.value[place]:
+        P.value[place], lengths[place] = value, length
+        for t in range(len(P.key)):
+            P.start[place, t], P.group[place, t] = D.start[t], D.group[t]
+        if place == P.counter[ELITES]:
+            P.counter[ELITES] += 1
+
+
+@inner
+def _note(P, D, value):  # type: ignore[no-untyped-def]
+    """Remember what the best schedule was decoded from."""
+    if value < P.best[0]:
+        P.best[0] = value
+        for t in range(len(P.key)):
+            P.best_order[t], P.best_mode[t], P.best_group[t] = D.order[t], P.mode[t], P.wanted[t]
+
+
+@entry
+def search_slice(P, D, lengths, forward, backward, profiles, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
+    """Go on until ``until`` schedules have been generated, or the best reaches ``bound``.
+
+    A candidate is never cut by a slice, only by ``limit``. ``forward`` and ``backward`` are problems of
+    :mod:`dagsched.policies.insertion`, ``profiles`` its nodes (returned, since the pool may move), ``lengths[E]`` the
+    lengths of the elites in seconds, ``owners`` ``(workflow_of[T], latest[W], finish[T], start[T], group[T])``.
+    """
+    workflow_of, latest, finish, start, group = owners
+    tasks = len(P.key)
+    while P.counter[PASSES] < until and P.best[0] > bound:
+        mine = _propose(P, lengths, origin)
+        P.counter[CANDIDATES] += 1
+        last, profiles = _decode(P, D, P.key, forward, profiles, origin)
+        P.counter[PASSES] += 1
+        value = _value(objective, last, origin, D.finish, workflow_of, latest)
+        _note(P, D, value)
+        reference = P.value[mine] if mine >= 0 else np.inf
+        near = value <= reference * (1 + P.setting[7])
+        improve = near or _uniform(P.random) < P.setting[8]
+        while improve and P.counter[PASSES] + 2 <= limit and value > bound:
+            for t in range(tasks):
+                start[t], finish[t], group[t] = D.start[t], D.finish[t], D.group[t]
+                _hold(P, t, D.group[t])
+            _, profiles = _decode(P, D, finish, backward, profiles, 0.0)
+            for t in range(tasks):
+                P.key[t] = D.finish[t]
+                _hold(P, t, group[t])
+            shorter, profiles = _decode(P, D, P.key, forward, profiles, origin)
+            P.counter[PASSES] += 2
+            found = _value(objective, shorter, origin, D.finish, workflow_of, latest)
+            _note(P, D, found)
+            if found > value:
+                for t in range(tasks):
+                    D.start[t], D.finish[t], D.group[t] = start[t], finish[t], group[t]
+                break
+            improve = found < value
+            value, last = found, shorter
+        _keep(P, D, mine, value, last - origin, lengths)
+    return profiles
+
+
+class NodeSearch:
+    """The search on one replay; :meth:`advance` it as long as there is time.
+
+    Args:
+        replay: any batch.
+        seeds: ``[S, T]`` starts in seconds of known schedules, best first; at least one.
+        groups: ``[S, T]`` their groups, -1 for milestones.
+        objective: ``makespan`` or ``flow_time``.
+        bound: seconds at which to stop; minus infinity = never.
+        stream: words of the random stream.
+    """
+
+    def __init__(
+        self,
+        replay: Replay,
+        seeds: FloatArray,
+        groups: IntArray,
+        *,
+        objective: str,
+        bound: float,
+        stream: np.random.SeedSequence,
+    ) -> None:
+        tasks, cluster = len(replay), replay.cluster
+        self._inserter = Inserter(replay)
+        self._forward, self._backward = _problems(replay)
+        node_group = np.ascontiguousarray(cluster.node_group)
+        self._group_ptr = np.searchsorted(node_group, np.arange(len(cluster.groups) + 1)).astype(np.int64)
+        self._profiles: Any = empty_profiles(np.ascontiguousarray(cluster.capacity), node_group, 0.0)
+        self._owners = (
+            replay.workflow_of,
+            np.empty(len(replay.workflows)),
+            np.empty(tasks),
+            np.empty(tasks),
+            np.empty(tasks, np.int64),
+        )
+        self._origin, self._bound, self._objective = replay.first_arrival, bound, OBJECTIVES[objective]
+        self._lengths = np.zeros(MOST_ELITES)
+        several = np.where(replay.milestone | (replay.instances > 1), 0, replay.can_hold.sum(axis=1))
+        whole = (lambda: np.zeros(tasks, np.int64))  # fmt: skip
+        self._population = Population(
+            seed=np.ascontiguousarray(seeds),
+            seed_group=np.ascontiguousarray(groups),
+            start=np.zeros((MOST_ELITES, tasks)),
+            group=np.zeros((MOST_ELITES, tasks), np.int64),
+            value=np.full(MOST_ELITES, np.inf),
+            best=np.full(1, np.inf),
+            best_order=whole(),
+            best_mode=whole(),
+            best_group=whole(),
+            random=stream.generate_state(1, np.uint64),
+            counter=np.zeros(4, np.int64),
+            key=np.zeros(tasks),
+            mode=whole(),
+            wanted=whole(),
+            several=several.astype(np.int64),
+            can_hold=replay.can_hold,
+            group_ptr=self._group_ptr,
+            setting=np.array([LEAST_ELITES, 0.1, 0.4, 0.4, 0.4, 0.6, 0.1, 0.02, 0.2]),
+        )
+        self._decoder = Decoder(
+            order=whole(),
+            position=whole(),
+            node_from=whole(),
+            node_to=whole(),
+            bias=np.zeros((tasks, len(cluster.groups))),
+            waiting=whole(),
+            entry=np.zeros((tasks, 2), np.int64),
+            start=np.zeros(tasks),
+            finish=np.zeros(tasks),
+            group=whole(),
+        )
+
+    @property
+    def schedules(self) -> int:
+        """Generated so far, backward ones included."""
+        return int(self._population.counter[PASSES])
+
+    @property
+    def value(self) -> float:
+        """Objective of the best schedule in seconds, infinite before the first."""
+        return float(self._population.best[0])
+
+    def advance(self, until: int, limit: int) -> None:
+        """Generate schedules until there are ``until``, and never more than ``limit``."""
+        self._profiles = search_slice(
+            self._population, self._decoder, self._lengths, self._forward, self._backward, self._profiles,
+            self._origin, self._objective, self._owners, self._bound, until, limit,
+        )  # fmt: skip
+
+    def plan(self) -> Plan:
+        """The best schedule generated, decoded again."""
+        P, inserter = self._population, self._inserter
+        forced, group = P.best_mode == FORCED, P.best_group
+        inserter.node_from[:] = np.where(forced, self._group_ptr[group], 0)
+        inserter.node_to[:] = np.where(forced, self._group_ptr[group + 1], self._group_ptr[-1])
+        bias = np.zeros(self._decoder.bias.shape)
+        out = np.flatnonzero(P.best_mode == KEPT_OUT)
+        bias[out, group[out]] = np.inf
+        inserter.clear()
+        return inserter.plan(P.best_order, self._origin, bias)
+
+
+def _problems(replay: Replay) -> tuple[Any, Any]:
+    """The problem of the insertion kernel, and the one in which time runs backward."""
+    cluster = replay.cluster
+    reversed_ptr, reversed_idx, edge = child_rows(replay.parent_ptr, replay.parent_idx)
+    latency, bandwidth = np.ascontiguousarray(cluster.latency), np.ascontiguousarray(cluster.bandwidth)
+    head = replay.estimate, replay.demand, replay.can_hold
+    middle = replay.instances, replay.milestone, np.ascontiguousarray(cluster.node_group)
+    tail = replay.has_transfers, np.ascontiguousarray(cluster.capacity)
+    edges = replay.child_ptr, replay.child_idx, replay.parent_ptr, replay.parent_idx, replay.parent_bytes
+    turned = replay.parent_ptr, replay.parent_idx, reversed_ptr, reversed_idx, replay.parent_bytes[edge]
+    return (
+        (*head, *edges, *middle, latency, bandwidth, *tail),
+        (*head, *turned, *middle, np.ascontiguousarray(latency.T), np.ascontiguousarray(bandwidth.T), *tail),
+    )
+
+
+drop_stale(search_slice, sgs.__file__, insertion.__file__, neighbourhood.__file__)
