@@ -258,10 +258,10 @@ def look(P, S, K, X):
     for r in range(resources):
         X.resource[QUEUED, r] = 0.0
         X.resource[QUEUED_WORK, r] = 0.0
-        X.resource[FREE, r] = 0.0
-    for node in range(len(P.node_group)):
-        for r in range(resources):
-            X.resource[FREE, r] += S.free[node, r]
+        free = 0.0  # in a register: adding in memory waits for each write
+        for node in range(len(P.node_group)):
+            free += S.free[node, r]
+        X.resource[FREE, r] = free
     _look_at_ready(P, S, K, X)
     last = S.counter[ARRIVED] - 1
     X.signal[SCALE] = K.scale[last]

@@ -16,6 +16,7 @@ from dagsched.features.kernel import (
     AFTER_DYNAMIC,
     FIRST_DYNAMIC,
     STARTED,
+    _catch_up,
     fill_dynamic,
     fill_fixed,
     fill_global,
@@ -40,6 +41,7 @@ from dagsched.simulator.kernel import (
     Problem,
     _advance,
     _any_eligible,
+    _fits_somewhere,
     _has_room,
     _log_decision,
     _overdue,
@@ -100,11 +102,29 @@ def linear_score(P, S, K, X, L, task, node):
 
 
 @inner
+def _first_eligible(P, S):
+    """(one eligible task or -1, whether there are others)."""
+    first = NONE
+    for k in range(S.counter[READY]):
+        if _fits_somewhere(P, S, S.ready[k]):
+            if first >= 0:
+                return first, True
+            first = S.ready[k] & INDEX
+    return first, False
+
+
+@inner
 def choose_linear(P, S, K, X, L):
     """(task, node): the eligible task of largest priority, ties by Problem.tie; (-1, -1) if nothing is eligible."""
     S.counter[FRESH] = 0
-    if not _any_eligible(P, S):
+    first, others = _first_eligible(P, S)
+    if first < 0:
         return NONE, NONE
+    if not others:  # no choice: what has happened is noted, but nobody looks at the state
+        _catch_up(P, S, K, X)
+        X.signal[features.ELIGIBLE] = 1
+        node = _place(P, S, first)
+        return (first if node >= 0 else NONE), node
     look(P, S, K, X)
     best, best_node, best_score = NONE, NONE, -np.inf
     for k in range(S.counter[READY]):
@@ -114,8 +134,6 @@ def choose_linear(P, S, K, X, L):
         node = _place(P, S, task)
         if node < 0:
             continue
-        if X.signal[features.ELIGIBLE] == 1:  # no choice
-            return task, node
         score = linear_score(P, S, K, X, L, task, node)
         L.spread[0] = min(L.spread[0], score)
         L.spread[1] = max(L.spread[1], score)
