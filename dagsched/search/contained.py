@@ -1,4 +1,4 @@
-"""Rolls out the policies that a plan contains, once and on the estimates: what search starts from and never falls behind.
+"""Rolls out the policies that a plan contains, once and on the estimates: search starts there and is never worse.
 
 A rolled-out schedule is kept as a plan and *followed* once more, since that is how a plan is used. Following keeps the
 order on every node and starts nothing later, as a rule; but a starvation guard, or instances that start one by one
@@ -23,8 +23,9 @@ from dagsched.schedule import Schedule
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.workflow import FloatArray, IntArray
 
-MOST_PAIRS = 20_000
-"""Tasks x nodes up to which Min-Min, Max-Min and Sufferage are rolled out by default: they book every pair."""
+MOST_TASKS, MOST_PAIRS = 600, 20_000
+"""Tasks, and tasks x nodes, up to which Min-Min, Max-Min and Sufferage are rolled out by default: booking every ready
+task again and again takes seconds on wide batches."""
 BOOKING = ("min-min", "max-min", "sufferage")
 LEARNED = ("evolved", "ppo")
 
@@ -55,9 +56,9 @@ class Incumbent:
 def contained_specs(replay: Replay) -> list[str]:
     """The rules and list schedulers rolled out by default, and the learned priorities (of which some may not fit).
 
-    ``random`` is none of them; the booking rules only up to ``MOST_PAIRS`` tasks x nodes.
+    ``random`` is none of them; the booking rules only up to ``MOST_TASKS`` tasks and ``MOST_PAIRS`` tasks x nodes.
     """
-    small = len(replay) * replay.cluster.node_count <= MOST_PAIRS
+    small = len(replay) <= MOST_TASKS and len(replay) * replay.cluster.node_count <= MOST_PAIRS
     fixed = [info.name for info in list_policies() if info.kind in ("rule", "list") and info.name != "random"]
     return [*(name for name in fixed if small or name not in BOOKING), *LEARNED]
 

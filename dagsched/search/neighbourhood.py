@@ -15,15 +15,14 @@ policy; few elites find good schedules early, many keep finding better ones. All
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.policies import sgs
 from dagsched.policies.sampling import OBJECTIVES, pooled_problem
-from dagsched.policies.sgs import MAKESPAN, _copy, _reversed, _uniform, _value, entry, inner, parallel, serial
+from dagsched.policies.sgs import _copy, _reversed, _uniform, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
 from dagsched.simulator.stale import drop_stale
 from dagsched.simulator.state import build_problem
@@ -35,6 +34,8 @@ SEED_DOMAIN = 0x4C4E5321
 # Chosen on generated problems (validation splits of rcpsp-120 and rcpsp-60), none of them a published one.
 CROSSOVER, MOVE = 0.4, 0.4
 SERIAL_SHARE = 0.8
+NEAR, FAR = 0.3, 1.2  # reach of a moved task, shares of the makespan
+GROWTH = 0.1  # elites for each square root of the schedules generated
 PASSES, ELITES, SEEDED, CANDIDATES = range(4)
 LADDER = (0.01, 0.02, 0.05, 0.1)
 
@@ -51,7 +52,6 @@ class Population(NamedTuple):
         random: ``[1]`` state of the stream.
         counter: schedules generated, elites, seeds used, candidates.
         tries: ``[6, T]`` scratch: keys, starts and finishes of a candidate.
-        setting: ``[8]`` see the constants of the module.
     """
 
     seed: FloatArray
@@ -62,7 +62,6 @@ class Population(NamedTuple):
     random: NDArray[np.uint64]
     counter: IntArray
     tries: FloatArray
-    setting: FloatArray
 
 
 @inner
@@ -88,7 +87,7 @@ def _fresh(P, key):  # type: ignore[no-untyped-def]
         first, last = source[0], source[0]
         for t in range(len(key)):
             first, last = min(first, source[t]), max(last, source[t])
-        scale = LADDER[(use // seeds) % 4] * (last - first)
+        scale = LADDER[(use // seeds) % 4] * (last - first) if last > first else 1.0
     for t in range(len(key)):
         key[t] = -source[t]
         if scale > 0:
@@ -108,12 +107,13 @@ def _cross(P, mine, other, horizon, origin, key):  # type: ignore[no-untyped-def
 
 @inner
 def _move(P, mine, horizon, key):  # type: ignore[no-untyped-def]
-    """One to three tasks elsewhere."""
+    """One to three tasks elsewhere, most often near by: far moves alone can leave the optima of small problems."""
     random = P.random
+    reach = horizon * (FAR if _uniform(random) < 0.2 else NEAR)
     for t in range(len(key)):
         key[t] = -P.start[mine, t]
     for _ in range(1 + _below(random, 3)):
-        key[_below(random, len(key))] += (2 * _uniform(random) - 1) * 0.3 * horizon
+        key[_below(random, len(key))] += (2 * _uniform(random) - 1) * reach
 
 
 @inner
@@ -133,8 +133,8 @@ def _propose(P, origin, length):  # type: ignore[no-untyped-def]
     """Fill the candidate's keys; returns the elite it came from, -1 for a newcomer. ``length[E]``: of the elites."""
     random, elites = P.random, P.counter[ELITES]
     key = P.tries[0]
-    room = min(MOST_ELITES, max(P.setting[0], np.int64(np.sqrt(P.counter[PASSES]) * P.setting[1])))
-    if elites < room:
+    room = min(MOST_ELITES, max(LEAST_ELITES, np.int64(np.sqrt(P.counter[PASSES]) * GROWTH)))
+    if P.counter[SEEDED] < room:
         _fresh(P, key)
         return -1
     mine, rival = _below(random, elites), _below(random, elites)
@@ -142,12 +142,12 @@ def _propose(P, origin, length):  # type: ignore[no-untyped-def]
         mine = rival
     horizon = length[mine]
     choice = _uniform(random)
-    if choice < P.setting[2] and elites > 1:
+    if choice < CROSSOVER and elites > 1:
         other = _below(random, elites - 1)
         if other >= mine:
             other += 1
         _cross(P, mine, other, horizon, origin, key)
-    elif choice < P.setting[2] + P.setting[3]:
+    elif choice < CROSSOVER + MOVE:
         _move(P, mine, horizon, key)
     else:
         _shuffle(P, mine, horizon, origin, key)
@@ -200,7 +200,7 @@ def search_slice(P, lengths, problem, work, origin, objective, owners, bound, un
     while P.counter[PASSES] < until and P.best[0] > bound:
         mine = _propose(P, origin, lengths)
         P.counter[CANDIDATES] += 1
-        if _uniform(P.random) < P.setting[4]:
+        if _uniform(P.random) < SERIAL_SHARE:
             last = serial(key, problem, work, origin, start, finish)
         else:
             last = parallel(key, problem, work, origin, start, finish)
@@ -251,10 +251,9 @@ class Neighbourhood:
             value=np.full(MOST_ELITES, np.inf),
             best_start=np.zeros(tasks),
             best=np.full(1, np.inf),
-            random=stream.generate_state(1, np.uint64),
+            random=stream.generate_state(1, np.uint64).astype(np.uint64),
             counter=np.zeros(4, np.int64),
             tries=np.zeros((7, tasks)),
-            setting=np.array([LEAST_ELITES, 0.1, CROSSOVER, MOVE, SERIAL_SHARE, 0, 0, 0]),
         )
 
     @property

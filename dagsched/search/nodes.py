@@ -21,13 +21,16 @@ from dagsched.policies.base import Plan
 from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
 from dagsched.policies.listing import Inserter
 from dagsched.policies.sampling import OBJECTIVES
-from dagsched.policies.sgs import _copy, _uniform, _value
+from dagsched.policies.sgs import _uniform, _value
 from dagsched.replay import Replay
 from dagsched.search import neighbourhood
 from dagsched.search.neighbourhood import (
     CANDIDATES,
     ELITES,
+    FAR,
+    GROWTH,
     LADDER,
+    NEAR,
     PASSES,
     SEEDED,
     _below,
@@ -39,6 +42,11 @@ from dagsched.workflow import FloatArray, IntArray, child_rows
 MOST_ELITES = 24
 LEAST_ELITES = 4
 FREE, FORCED, KEPT_OUT = 0, 1, 2
+# Chosen on the validation split of the suite transfers. Of the candidates, shares that move a whole part of a workflow,
+# take a window from another elite, move a few tasks (the rest shuffle a window), and forget all groups; of moved tasks,
+# shares that go with their family, else are set free, or kept out of their group (the rest go anywhere).
+PART, CROSSOVER, MOVE, ALL_FREE = 0.1, 0.4, 0.4, 0.1
+FAMILY, SET_FREE, SET_OUT = 0.3, 0.4, 0.2
 _NO_GROUP = -1
 
 entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
@@ -61,7 +69,6 @@ class Population(NamedTuple):
         several: ``[T]`` groups that can hold the task, 0 for milestones and tasks of many instances: always free.
         can_hold: ``[T, G]``.
         group_ptr: ``[G + 1]`` nodes of each group.
-        setting: ``[8]``.
     """
 
     seed: FloatArray
@@ -81,7 +88,6 @@ class Population(NamedTuple):
     several: IntArray
     can_hold: NDArray[np.bool_]
     group_ptr: IntArray
-    setting: FloatArray
 
 
 class Decoder(NamedTuple):
@@ -166,14 +172,54 @@ def _touch(P, t):  # type: ignore[no-untyped-def]
         return
     choice = _uniform(P.random)
     group = P.wanted[t]
-    if choice < P.setting[4] or group < 0:
+    if choice < SET_FREE or group < 0:
         P.mode[t] = FREE
-    elif choice < P.setting[5]:
+    elif choice < SET_FREE + SET_OUT:
         P.mode[t] = KEPT_OUT
     else:
         other = _below(P.random, P.can_hold.shape[1])
         if P.can_hold[t, other]:
             P.mode[t], P.wanted[t] = FORCED, other
+
+
+@inner
+def _send(P, t, group):  # type: ignore[no-untyped-def]
+    """Force a task into a group if that can hold it."""
+    if P.several[t] > 1 and P.can_hold[t, group]:
+        P.mode[t], P.wanted[t] = FORCED, group
+
+
+@inner
+def _send_family(P, t, problem):  # type: ignore[no-untyped-def]
+    """A task together with its parents, its children or both into the group of one of them or any other.
+
+    Where transfers are slow, moving one task alone costs more than it gains.
+    """
+    child_ptr, child_idx, parent_ptr, parent_idx = problem[3:7]
+    random = P.random
+    group = _below(random, P.can_hold.shape[1])
+    up, down = _uniform(random) < 0.6, _uniform(random) < 0.6
+    _send(P, t, group)
+    if up:
+        for k in range(parent_ptr[t], parent_ptr[t + 1]):
+            _send(P, parent_idx[k], group)
+    if down:
+        for k in range(child_ptr[t], child_ptr[t + 1]):
+            _send(P, child_idx[k], group)
+
+
+@inner
+def _send_part(P, mine, workflow_of):  # type: ignore[no-untyped-def]
+    """A whole workflow into one group, or what of it starts after a random moment, or before."""
+    random, tasks = P.random, len(P.key)
+    pick = _below(random, tasks)
+    group = _below(random, P.can_hold.shape[1])
+    side = _below(random, 3)
+    for t in range(tasks):
+        if workflow_of[t] != workflow_of[pick]:
+            continue
+        if side == 0 or (side == 1) == (P.start[mine, t] >= P.start[mine, pick]):
+            _send(P, t, group)
 
 
 @inner
@@ -186,7 +232,7 @@ def _fresh(P):  # type: ignore[no-untyped-def]
         first, last = P.seed[source, 0], P.seed[source, 0]
         for t in range(tasks):
             first, last = min(first, P.seed[source, t]), max(last, P.seed[source, t])
-        scale = LADDER[(use // seeds) % 4] * (last - first)
+        scale = LADDER[(use // seeds) % 4] * (last - first) if last > first else 1.0
     for t in range(tasks):
         P.key[t] = -P.seed[source, t]
         _hold(P, t, P.seed_group[source, t])
@@ -196,11 +242,11 @@ def _fresh(P):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _propose(P, lengths, origin):  # type: ignore[no-untyped-def]
+def _propose(P, lengths, origin, problem, workflow_of):  # type: ignore[no-untyped-def]
     """Fill keys and modes of a candidate; returns the elite it came from, -1 for a newcomer."""
     random, elites, tasks = P.random, P.counter[ELITES], len(P.key)
-    room = min(MOST_ELITES, max(P.setting[0], np.int64(np.sqrt(P.counter[PASSES]) * P.setting[1])))
-    if elites < room:
+    room = min(MOST_ELITES, max(LEAST_ELITES, np.int64(np.sqrt(P.counter[PASSES]) * GROWTH)))
+    if P.counter[SEEDED] < room:
         _fresh(P)
         return -1
     mine, rival = _below(random, elites), _below(random, elites)
@@ -210,8 +256,11 @@ def _propose(P, lengths, origin):  # type: ignore[no-untyped-def]
     for t in range(tasks):
         P.key[t] = -P.start[mine, t]
         _hold(P, t, P.group[mine, t])
+    if _uniform(random) < PART:
+        _send_part(P, mine, workflow_of)
+        return mine
     choice = _uniform(random)
-    if choice < P.setting[2] and elites > 1:
+    if choice < CROSSOVER and elites > 1:
         other = _below(random, elites - 1)
         if other >= mine:
             other += 1
@@ -221,11 +270,15 @@ def _propose(P, lengths, origin):  # type: ignore[no-untyped-def]
             if left <= P.start[other, t] < left + width:
                 P.key[t] = -P.start[other, t]
                 _hold(P, t, P.group[other, t])
-    elif choice < P.setting[2] + P.setting[3]:
+    elif choice < CROSSOVER + MOVE:
+        reach = horizon * (FAR if _uniform(random) < 0.2 else NEAR)
         for _ in range(1 + _below(random, 3)):
             t = _below(random, tasks)
-            P.key[t] += (2 * _uniform(random) - 1) * 0.3 * horizon
-            _touch(P, t)
+            P.key[t] += (2 * _uniform(random) - 1) * reach
+            if _uniform(random) < FAMILY:
+                _send_family(P, t, problem)
+            else:
+                _touch(P, t)
     else:
         width = horizon * (0.05 + 0.3 * _uniform(random))
         left = origin + _uniform(random) * (horizon + width) - width
@@ -234,7 +287,7 @@ def _propose(P, lengths, origin):  # type: ignore[no-untyped-def]
                 P.key[t] += (2 * _uniform(random) - 1) * width
                 if _uniform(random) < 0.5:
                     P.mode[t] = FREE
-    if _uniform(random) < P.setting[6]:
+    if _uniform(random) < ALL_FREE:
         for t in range(tasks):
             P.mode[t] = FREE
     return mine
@@ -272,15 +325,13 @@ def search_slice(P, D, lengths, forward, backward, profiles, origin, objective, 
     workflow_of, latest, finish, start, group = owners
     tasks = len(P.key)
     while P.counter[PASSES] < until and P.best[0] > bound:
-        mine = _propose(P, lengths, origin)
+        mine = _propose(P, lengths, origin, forward, workflow_of)
         P.counter[CANDIDATES] += 1
         last, profiles = _decode(P, D, P.key, forward, profiles, origin)
         P.counter[PASSES] += 1
         value = _value(objective, last, origin, D.finish, workflow_of, latest)
         _note(P, D, value)
-        reference = P.value[mine] if mine >= 0 else np.inf
-        near = value <= reference * (1 + P.setting[7])
-        improve = near or _uniform(P.random) < P.setting[8]
+        improve = True
         while improve and P.counter[PASSES] + 2 <= limit and value > bound:
             for t in range(tasks):
                 start[t], finish[t], group[t] = D.start[t], D.finish[t], D.group[t]
@@ -341,7 +392,10 @@ class NodeSearch:
         self._origin, self._bound, self._objective = replay.first_arrival, bound, OBJECTIVES[objective]
         self._lengths = np.zeros(MOST_ELITES)
         several = np.where(replay.milestone | (replay.instances > 1), 0, replay.can_hold.sum(axis=1))
-        whole = (lambda: np.zeros(tasks, np.int64))  # fmt: skip
+
+        def whole() -> IntArray:
+            return np.zeros(tasks, np.int64)
+
         self._population = Population(
             seed=np.ascontiguousarray(seeds),
             seed_group=np.ascontiguousarray(groups),
@@ -352,7 +406,7 @@ class NodeSearch:
             best_order=whole(),
             best_mode=whole(),
             best_group=whole(),
-            random=stream.generate_state(1, np.uint64),
+            random=stream.generate_state(1, np.uint64).astype(np.uint64),
             counter=np.zeros(4, np.int64),
             key=np.zeros(tasks),
             mode=whole(),
@@ -360,7 +414,6 @@ class NodeSearch:
             several=several.astype(np.int64),
             can_hold=replay.can_hold,
             group_ptr=self._group_ptr,
-            setting=np.array([LEAST_ELITES, 0.1, 0.4, 0.4, 0.4, 0.6, 0.1, 0.02, 0.2]),
         )
         self._decoder = Decoder(
             order=whole(),

@@ -63,8 +63,7 @@ def _collect(links: list[Connection], first: PlanResult, began: float, improved:
         try:
             for link in wait(list(waiting.values()), REPORT_SECONDS):
                 worker = next(number for number, other in waiting.items() if other is link)
-                del waiting[worker]
-                found[worker] = _receive(link, worker + 1)
+                found[worker] = _receive(waiting.pop(worker), worker + 1)
                 best = min(best, found[worker], key=lambda result: result.value)
             if improved is not None and waiting:
                 done = first.schedules + sum(result.schedules for result in found.values())
@@ -96,5 +95,5 @@ def _work(link: Connection, task: PlanTask) -> None:
 
     try:
         link.send(run_search(task, listen))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the first process must hear of it
+    except Exception as error:  # whatever it is, the first process must hear of it
         link.send(error)

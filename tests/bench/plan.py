@@ -1,0 +1,44 @@
+"""``python -m tests.bench.plan NAME [--limit N] ...``: print the Markdown rows of one figure of plan mode."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from dagsched.errors import DagschedError
+from tests.bench import planner
+from tests.bench.figure import Skip
+from tests.bench.learned.rows import note
+
+SUBJECTS = {"psplib": planner.measure_psplib, "tpch": planner.measure_tpch, "groups": planner.measure_groups}
+
+
+def main() -> int:
+    """Measure one subject; exit code 1 if it cannot be measured here."""
+    options = parser().parse_args()
+    began = time.perf_counter()
+    try:
+        SUBJECTS[options.name](options)
+    except (Skip, DagschedError) as error:
+        print(f"{options.name}: {error}", file=sys.stderr)
+        return 1
+    note(f"`{' '.join(['python -m tests.bench.plan', *sys.argv[1:]])}`, {time.perf_counter() - began:.0f} s")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(prog="python -m tests.bench.plan", description="Figures of plan mode.")
+    made.add_argument("name", choices=SUBJECTS)
+    made.add_argument("--limit", type=int, help="only the first so many problems of each part")
+    made.add_argument("--step", type=int, default=1, help="psplib: every so-manieth project")
+    made.add_argument("--family", action="append", choices=planner.PSPLIB_SECONDS, help="psplib: only this; repeatable")
+    made.add_argument("--seconds", action="append", type=float, help="psplib: this budget instead; repeatable")
+    made.add_argument("--schedules", action="append", type=int, help="psplib: this budget instead; repeatable")
+    made.add_argument("--cp-sat", action="store_true", help="psplib: CP-SAT with one worker beside each")
+    return made
+
+
+if __name__ == "__main__":
+    sys.exit(main())
