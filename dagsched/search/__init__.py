@@ -1,0 +1,1 @@
+"""Planner: search over schedules that starts from rules and trained policies."""
