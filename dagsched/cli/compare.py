@@ -54,6 +54,14 @@ def compare(
         ),
     ] = None,
     checkpoint: options.Checkpoint = None,
+    search: options.Search = None,
+    budget_ms: options.BudgetMs = None,
+    simulations: options.Simulations = None,
+    scenarios: options.Scenarios = None,
+    leaf: options.Leaf = None,
+    prior: options.Prior = None,
+    workers: options.Workers = None,
+    time_limit: options.TimeLimit = None,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", help="Processes; the result does not depend on it. Default: one per core."),
@@ -99,8 +107,14 @@ def compare(
     from dagsched.evaluate.compare import compare_baselines
     from dagsched.evaluate.config import DEFAULT_POLICIES
     from dagsched.evaluate.runner import default_jobs
+    from dagsched.search.options import with_options
 
     specs = DEFAULT_POLICIES if policies is None else split_policies(policies)
+    planner = options.planner_options(
+        search=search, budget_ms=budget_ms, simulations=simulations, scenarios=scenarios, leaf=leaf, prior=prior,
+        workers=workers, time_limit=time_limit,
+    )  # fmt: skip
+    specs = [with_options(spec, planner) for spec in specs]
     try:
         workloads = load_all(paths, format=format, strict=strict, processors=processors, known=known)
         with progress("comparing") as update:

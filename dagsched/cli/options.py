@@ -92,3 +92,52 @@ Checkpoint = Annotated[
         show_default=False,
     ),
 ]
+Search = Annotated[
+    str | None,
+    typer.Option("--search", help="Of mcts and mcts-rules: auto, plan, tree or race.", show_default=False),
+]
+BudgetMs = Annotated[
+    float | None,
+    typer.Option(
+        "--budget-ms",
+        help="mcts: milliseconds of search a decision; in plan mode times the tasks, at the start.",
+        show_default=False,
+    ),
+]
+Simulations = Annotated[
+    int | None,
+    typer.Option(
+        "--simulations",
+        help="mcts: simulated schedules a decision instead of milliseconds; reproducible.",
+        show_default=False,
+    ),
+]
+Scenarios = Annotated[
+    int | None, typer.Option("--scenarios", help="mcts under noise: most scenarios a decision.", show_default=False)
+]
+Leaf = Annotated[
+    str | None,
+    typer.Option("--leaf", help="mcts: a simulation ends with rollout, value or mix.", show_default=False),
+]
+Prior = Annotated[
+    str | None, typer.Option("--prior", help="mcts: base policy: ppo, evolved or a rule.", show_default=False)
+]
+Workers = Annotated[int | None, typer.Option("--workers", help="mcts in plan mode: processes.", show_default=False)]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--time-limit",
+        metavar="10s|2m",
+        help="mcts in plan mode: time in all instead of a budget a decision.",
+        show_default=False,
+    ),
+]
+
+
+def planner_options(**given: object) -> dict[str, object]:
+    """Options that were given for every planner on the command line; ``time_limit`` as text like 10s."""
+    if given.get("time_limit") is not None:
+        from dagsched.cli.train import parse_budget
+
+        given["time_limit"] = f"{parse_budget(str(given['time_limit']), 'time-limit'):g}"
+    return {key: value for key, value in given.items() if value is not None}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "dagsched schedule NAME.json --policy heft --gantt gantt.png",
     "dagsched schedule j301_1.sm --policy lft --out schedule.csv",
+    "dagsched schedule j1201_1.sm --policy mcts --time-limit 10s --gantt gantt.png",
     "dagsched schedule NAME.json --out run.trace.json   (open it at https://ui.perfetto.dev)",
 )
 
@@ -47,6 +48,20 @@ def schedule(
         Path | None, typer.Option("--gantt", help="Draw the schedule: .png or .svg.", show_default=False)
     ] = None,
     checkpoint: options.Checkpoint = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective", help="makespan, flow_time or slo, for trained policies and planners.", show_default=False
+        ),
+    ] = None,
+    search: options.Search = None,
+    budget_ms: options.BudgetMs = None,
+    simulations: options.Simulations = None,
+    scenarios: options.Scenarios = None,
+    leaf: options.Leaf = None,
+    prior: options.Prior = None,
+    workers: options.Workers = None,
+    time_limit: options.TimeLimit = None,
     cluster: options.ClusterFile = None,
     seed: options.Seed = 0,
     noise: options.Noise = 0.0,
@@ -59,9 +74,14 @@ def schedule(
     strict: options.Strict = False,
     processors: options.Processors = 4,
 ) -> None:
-    """Run one policy, check its schedule, print its metrics and save or draw it."""
+    """Run one policy, check its schedule, print its metrics and save or draw it.
+
+    With --policy mcts a batch is searched as a whole: incumbent, lower bound and gap are shown as they improve, and
+    Ctrl-C keeps the best schedule found.
+    """
     from dagsched.cli.console import say
     from dagsched.cli.loading import load_all
+    from dagsched.cli.searching import print_search, searching
     from dagsched.evaluate.compare import given_options
     from dagsched.evaluate.compiling import ensure_compiled
     from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
@@ -71,9 +91,15 @@ def schedule(
     from dagsched.policies.registry import make_policy
     from dagsched.replay import SimulationOptions
     from dagsched.schedule_io import schedule_format
+    from dagsched.search.options import with_options
     from dagsched.simulator import simulate
     from dagsched.simulator.validate import validate
 
+    planner = options.planner_options(
+        search=search, budget_ms=budget_ms, simulations=simulations, scenarios=scenarios, leaf=leaf, prior=prior,
+        workers=workers, time_limit=time_limit,
+    )  # fmt: skip
+    policy = with_options(policy, planner)
     if out is not None:
         schedule_format(out, out_format)
     if gantt is not None:
@@ -89,10 +115,12 @@ def schedule(
     )
     replay = build_replay(chosen, config, 0)
     ensure_compiled(say)
-    made = make_policy(policy, learned_options=given_options(None, checkpoint))
-    result = simulate(replay, made, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
+    made = make_policy(policy, learned_options=given_options(objective, checkpoint))
+    with searching(made) as watched:
+        result = simulate(replay, watched, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
     validate(result)
     _print_metrics(result, metrics(result))
+    print_search(made)
     _write(result, out, out_format, gantt)
 
 

@@ -110,7 +110,7 @@ def train(
     _show(result, output())
 
 
-def parse_budget(text: str | None) -> float:
+def parse_budget(text: str | None, name: str = "time-budget") -> float:
     """Seconds of ``90``, ``90s``, ``10m`` or ``1h30m``; no limit for ``None``.
 
     Raises:
@@ -123,7 +123,7 @@ def parse_budget(text: str | None) -> float:
     found = _BUDGET.fullmatch(text.strip().lower())
     parts = found.groups() if found else ()
     if not any(parts):
-        raise ConfigError(f"time-budget is {text!r}, expected a time such as 90s, 10m or 1h30m")
+        raise ConfigError(f"{name} is {text!r}, expected a time such as 90s, 10m or 1h30m")
     return sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=True))
 
 

@@ -214,6 +214,12 @@ def _catch_up(P, S, K, X):
             X.started[P.task[task].workflow] += 1
 
 
+@entry
+def catch_up(P, S, K, X):
+    """Bring the tracker up to the present decision."""
+    _catch_up(P, S, K, X)
+
+
 @inner
 def _look_at_ready(P, S, K, X):
     """Queue, longest paths and what does not fit, over all ready tasks."""

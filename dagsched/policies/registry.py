@@ -29,9 +29,11 @@ from dagsched.policies.runners import (
     RandomPolicy,
     ScorePolicy,
 )
+from dagsched.search import options as search_options
 from dagsched.simulator import kernel
 
 Options = Mapping[str, str]
+_TRAINED = ("learned", "planner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class PolicyInfo:
     Attributes:
         name: what a spec begins with.
         description: one line.
-        kind: ``rule``, ``list`` (static list scheduler), ``search``, ``learned`` or ``exact``.
+        kind: ``rule``, ``list`` (static list scheduler), ``search``, ``learned``, ``planner`` or ``exact``.
         options: option names with their meaning.
         make: builds the policy from (full spec, options).
     """
@@ -98,9 +100,13 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
         if key not in info.options:
             known = ", ".join(info.options) or "none"
             raise PolicyError(f"policy {spec!r}: unknown option {key!r}; options of {name}: {known}")
-    if info.kind == "learned":
-        options = {**learned_options, **options}
+    options = {**{key: value for key, value in learned_options.items() if key in _given(info)}, **options}
     return info.make(spec, options)
+
+
+def _given(info: PolicyInfo) -> tuple[str, ...]:
+    """Options that a comparison sets for a policy whose spec does not."""
+    return tuple(key for key in ("objective", "checkpoint") if key in info.options) if info.kind in _TRAINED else ()
 
 
 def policy_key(spec: str, learned_options: Options = MappingProxyType({})) -> str:
@@ -109,7 +115,7 @@ def policy_key(spec: str, learned_options: Options = MappingProxyType({})) -> st
     if found and path.endswith(".py") and Path(path).is_file():
         return f"{spec} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
     name, options = parse_spec(spec)
-    if name in _POLICIES and _POLICIES[name].kind == "learned":
+    if name in _POLICIES and "checkpoint" in _given(_POLICIES[name]):
         return f"{spec} {learned.fingerprint({**learned_options, **options}.get('checkpoint', 'auto'))}"
     return spec
 
@@ -137,6 +143,15 @@ def _from_file(spec: str) -> FunctionPolicy:
     if not callable(function):
         raise PolicyError(f"policy {spec!r}: {path} has no function {function_name!r}")
     return FunctionPolicy(spec, function)
+
+
+def _planner(name: str, description: str, options: Options) -> PolicyInfo:
+    def make(spec: str, options: Options) -> Policy:
+        from dagsched.search.mcts import make_mcts
+
+        return make_mcts(spec, options, learning=name == "mcts")
+
+    return PolicyInfo(name, description, "planner", make, options)
 
 
 def _make_random(spec: str, options: Options) -> Policy:
@@ -236,6 +251,12 @@ _POLICIES: dict[str, PolicyInfo] = {
             learned.make_sampler("ppo"),
             learned.SAMPLE_OPTIONS,
         ),
+        _planner(
+            "mcts",
+            "planner: search from rules and trained policies, by whole schedules, in a tree or over scenarios",
+            {**search_options.OPTIONS, **search_options.CHECKPOINT},
+        ),
+        _planner("mcts-rules", "the same without anything trained", search_options.OPTIONS),
         PolicyInfo(
             "cp-sat",
             "OR-Tools CP-SAT, ground truth to about 60 tasks (batch, no noise; extra 'cp')",

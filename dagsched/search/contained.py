@@ -53,14 +53,15 @@ class Incumbent:
     followable: bool = True
 
 
-def contained_specs(replay: Replay) -> list[str]:
-    """The rules and list schedulers rolled out by default, and the learned priorities (of which some may not fit).
+def contained_specs(replay: Replay, *, learning: bool = True) -> list[str]:
+    """The rules and list schedulers rolled out by default, and with ``learning`` the trained ones (some may not fit).
 
     ``random`` is none of them; the booking rules only up to ``MOST_TASKS`` tasks and ``MOST_PAIRS`` tasks x nodes.
     """
     small = len(replay) <= MOST_TASKS and len(replay) * replay.cluster.node_count <= MOST_PAIRS
     fixed = [info.name for info in list_policies() if info.kind in ("rule", "list") and info.name != "random"]
-    return [*(name for name in fixed if small or name not in BOOKING), *LEARNED]
+    rules = [name for name in fixed if small or name not in BOOKING]
+    return [*rules, *(LEARNED if learning else ())]
 
 
 def roll_out(
@@ -70,6 +71,7 @@ def roll_out(
     objective: str = "makespan",
     policy_seed: int = 0,
     learned_options: Mapping[str, str] = MappingProxyType({}),
+    learning: bool = True,
 ) -> list[Incumbent]:
     """Every policy's schedule of a batch, in the order of ``specs``.
 
@@ -79,12 +81,13 @@ def roll_out(
         objective: ``makespan`` or ``flow_time``.
         policy_seed: as in a run of the policies themselves.
         learned_options: ``objective`` and ``checkpoint`` of learned policies that name none.
+        learning: whether trained policies are among the default ones.
 
     Raises:
         PolicyError: for a replay that cannot be planned, or a named policy that cannot handle it.
     """
     check_plannable("plan", replay)
-    chosen = contained_specs(replay) if specs is None else list(dict.fromkeys(specs))
+    chosen = contained_specs(replay, learning=learning) if specs is None else list(dict.fromkeys(specs))
     found = []
     for spec in chosen:
         try:

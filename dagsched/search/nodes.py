@@ -1,8 +1,8 @@
 """Compiled search over orders and node groups, for several nodes, transfers and tasks of many instances.
 
-A solution says when each task starts and in which group; decoded by insertion (:mod:`dagsched.policies.insertion`: the
-ready task earliest in the order goes where it finishes first) it gives itself or something shorter. Most tasks keep
-their group, so that ties do not lose it; the ones a candidate touches are set free, sent to another group, or kept out
+A solution is an order of the tasks and the group of each; decoded by insertion (:mod:`dagsched.policies.insertion`: the
+ready task earliest in the order goes where it finishes first) it is a schedule. Most tasks keep their
+group, so that ties do not lose it; the ones a candidate touches are set free, sent to another group, or kept out
 of theirs. Otherwise as in :mod:`dagsched.search.neighbourhood`: elites, windows taken from another elite, a few tasks
 moved, a window shuffled, ties accepted, and justification: a backward pass over the reversed problem in the same groups
 tells in which order a forward pass places the tasks.
@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from dagsched.graph import upward_rank
 from dagsched.policies import insertion, sgs
 from dagsched.policies.base import Plan
 from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
@@ -47,6 +48,7 @@ FREE, FORCED, KEPT_OUT = 0, 1, 2
 # shares that go with their family, else are set free, or kept out of their group (the rest go anywhere).
 PART, CROSSOVER, MOVE, ALL_FREE = 0.1, 0.4, 0.4, 0.1
 FAMILY, SET_FREE, SET_OUT = 0.3, 0.4, 0.2
+SHUFFLED = 30  # tasks in a shuffled window, about
 _NO_GROUP = -1
 
 entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
@@ -57,8 +59,8 @@ class Population(NamedTuple):
     """The state of a search between slices, for ``T`` tasks and ``G`` groups.
 
     Attributes:
-        seed, seed_group: ``[S, T]`` starts (seconds) and groups of known schedules, best first; no group is -1.
-        start, group: ``[E, T]`` of the elites.
+        seed, seed_group: ``[S, T]`` places in the order and groups of known schedules, best first; no group is -1.
+        rank, group: ``[E, T]`` of the elites; what stands first in the order is placed first.
         value: ``[E]`` their objectives, seconds.
         best: ``[1]`` objective of the best schedule generated; infinite before the first.
         best_order, best_mode, best_group: ``[T]`` what it was decoded from.
@@ -73,7 +75,7 @@ class Population(NamedTuple):
 
     seed: FloatArray
     seed_group: IntArray
-    start: FloatArray
+    rank: FloatArray
     group: IntArray
     value: FloatArray
     best: FloatArray
@@ -98,7 +100,7 @@ class Decoder(NamedTuple):
         node_from, node_to: ``[T]`` nodes a task may use.
         bias: ``[T, G]`` infinite for a group a task is kept out of, else 0.
         waiting, entry: ``[T]``, ``[T, 2]`` of the insertion kernel.
-        start, finish: ``[T]`` seconds.
+        finish: ``[T]`` seconds.
         group: ``[T]`` of the first entry, -1 for milestones.
     """
 
@@ -109,7 +111,6 @@ class Decoder(NamedTuple):
     bias: FloatArray
     waiting: IntArray
     entry: IntArray
-    start: FloatArray
     finish: FloatArray
     group: IntArray
 
@@ -128,7 +129,7 @@ def _empty(profiles, node_group, capacity):  # type: ignore[no-untyped-def]
 
 @inner
 def _decode(P, D, key, problem, profiles, origin):  # type: ignore[no-untyped-def]
-    """Fill ``D.start``, ``D.finish`` and ``D.group`` from keys and the modes of ``P``; (last finish, profiles)."""
+    """Fill ``D.position``, ``D.finish`` and ``D.group`` from keys and the modes of ``P``; (last finish, profiles)."""
     node_group, capacity = problem[10], problem[14]
     for t in range(len(key)):
         D.node_from[t], D.node_to[t] = 0, len(node_group)
@@ -143,16 +144,16 @@ def _decode(P, D, key, problem, profiles, origin):  # type: ignore[no-untyped-de
     _empty(profiles, node_group, capacity)
     scratch = D.waiting, D.finish, D.entry
     choice = D.node_from, D.node_to, D.bias
-    placed, when, profiles = plan_workflows((D.order, D.position), origin, problem, choice, scratch, profiles)
+    placed, _, profiles = plan_workflows((D.order, D.position), origin, problem, choice, scratch, profiles)
     last = origin
     for t in range(len(key)):
         if P.mode[t] == KEPT_OUT:
             D.bias[t, P.wanted[t]] = 0.0
         first = D.entry[t, 0]
         if first == D.entry[t, 1]:
-            D.start[t], D.group[t] = D.finish[t], _NO_GROUP
+            D.group[t] = _NO_GROUP
         else:
-            D.start[t], D.group[t] = when[first, 0], node_group[placed[first, 1]]
+            D.group[t] = node_group[placed[first, 1]]
         last = max(last, D.finish[t])
     return last, profiles
 
@@ -218,7 +219,7 @@ def _send_part(P, mine, workflow_of):  # type: ignore[no-untyped-def]
     for t in range(tasks):
         if workflow_of[t] != workflow_of[pick]:
             continue
-        if side == 0 or (side == 1) == (P.start[mine, t] >= P.start[mine, pick]):
+        if side == 0 or (side == 1) == (P.rank[mine, t] >= P.rank[mine, pick]):
             _send(P, t, group)
 
 
@@ -242,7 +243,7 @@ def _fresh(P):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _propose(P, lengths, origin, problem, workflow_of):  # type: ignore[no-untyped-def]
+def _propose(P, problem, workflow_of):  # type: ignore[no-untyped-def]
     """Fill keys and modes of a candidate; returns the elite it came from, -1 for a newcomer."""
     random, elites, tasks = P.random, P.counter[ELITES], len(P.key)
     room = min(MOST_ELITES, max(LEAST_ELITES, np.int64(np.sqrt(P.counter[PASSES]) * GROWTH)))
@@ -252,9 +253,9 @@ def _propose(P, lengths, origin, problem, workflow_of):  # type: ignore[no-untyp
     mine, rival = _below(random, elites), _below(random, elites)
     if P.value[rival] < P.value[mine]:
         mine = rival
-    horizon = lengths[mine]
+    horizon = np.float64(tasks)
     for t in range(tasks):
-        P.key[t] = -P.start[mine, t]
+        P.key[t] = -P.rank[mine, t]
         _hold(P, t, P.group[mine, t])
     if _uniform(random) < PART:
         _send_part(P, mine, workflow_of)
@@ -265,10 +266,10 @@ def _propose(P, lengths, origin, problem, workflow_of):  # type: ignore[no-untyp
         if other >= mine:
             other += 1
         width = horizon * (0.2 + 0.5 * _uniform(random))
-        left = origin + _uniform(random) * (horizon + width) - width
+        left = _uniform(random) * (horizon + width) - width
         for t in range(tasks):
-            if left <= P.start[other, t] < left + width:
-                P.key[t] = -P.start[other, t]
+            if left <= P.rank[other, t] < left + width:
+                P.key[t] = -P.rank[other, t]
                 _hold(P, t, P.group[other, t])
     elif choice < CROSSOVER + MOVE:
         reach = horizon * (FAR if _uniform(random) < 0.2 else NEAR)
@@ -280,10 +281,10 @@ def _propose(P, lengths, origin, problem, workflow_of):  # type: ignore[no-untyp
             else:
                 _touch(P, t)
     else:
-        width = horizon * (0.05 + 0.3 * _uniform(random))
-        left = origin + _uniform(random) * (horizon + width) - width
+        width = min(horizon, SHUFFLED * (0.2 + _uniform(random)))
+        left = _uniform(random) * (horizon + width) - width
         for t in range(tasks):
-            if left <= P.start[mine, t] < left + width:
+            if left <= P.rank[mine, t] < left + width:
                 P.key[t] += (2 * _uniform(random) - 1) * width
                 if _uniform(random) < 0.5:
                     P.mode[t] = FREE
@@ -294,13 +295,13 @@ def _propose(P, lengths, origin, problem, workflow_of):  # type: ignore[no-untyp
 
 
 @inner
-def _keep(P, D, mine, value, length, lengths):  # type: ignore[no-untyped-def]
+def _keep(P, D, mine, value):  # type: ignore[no-untyped-def]
     """Put the candidate into its elite's place unless it is worse, a newcomer beside them."""
     place = mine if mine >= 0 else P.counter[ELITES]
     if value <= P.value[place]:
-        P.value[place], lengths[place] = value, length
+        P.value[place] = value
         for t in range(len(P.key)):
-            P.start[place, t], P.group[place, t] = D.start[t], D.group[t]
+            P.rank[place, t], P.group[place, t] = D.position[t], D.group[t]
         if place == P.counter[ELITES]:
             P.counter[ELITES] += 1
 
@@ -315,17 +316,17 @@ def _note(P, D, value):  # type: ignore[no-untyped-def]
 
 
 @entry
-def search_slice(P, D, lengths, forward, backward, profiles, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
+def search_slice(P, D, forward, backward, profiles, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
     """Go on until ``until`` schedules have been generated, or the best reaches ``bound``.
 
     A candidate is never cut by a slice, only by ``limit``. ``forward`` and ``backward`` are problems of
-    :mod:`dagsched.policies.insertion`, ``profiles`` its nodes (returned, since the pool may move), ``lengths[E]`` the
-    lengths of the elites in seconds, ``owners`` ``(workflow_of[T], latest[W], finish[T], start[T], group[T])``.
+    :mod:`dagsched.policies.insertion`, ``profiles`` its nodes (returned, since the pool may move), ``owners``
+    is ``(workflow_of[T], latest[W], finish[T], position[T], group[T])``.
     """
-    workflow_of, latest, finish, start, group = owners
+    workflow_of, latest, finish, position, group = owners
     tasks = len(P.key)
     while P.counter[PASSES] < until and P.best[0] > bound:
-        mine = _propose(P, lengths, origin, forward, workflow_of)
+        mine = _propose(P, forward, workflow_of)
         P.counter[CANDIDATES] += 1
         last, profiles = _decode(P, D, P.key, forward, profiles, origin)
         P.counter[PASSES] += 1
@@ -334,7 +335,7 @@ def search_slice(P, D, lengths, forward, backward, profiles, origin, objective, 
         improve = True
         while improve and P.counter[PASSES] + 2 <= limit and value > bound:
             for t in range(tasks):
-                start[t], finish[t], group[t] = D.start[t], D.finish[t], D.group[t]
+                position[t], finish[t], group[t] = D.position[t], D.finish[t], D.group[t]
                 _hold(P, t, D.group[t])
             _, profiles = _decode(P, D, finish, backward, profiles, 0.0)
             for t in range(tasks):
@@ -346,11 +347,11 @@ def search_slice(P, D, lengths, forward, backward, profiles, origin, objective, 
             _note(P, D, found)
             if found > value:
                 for t in range(tasks):
-                    D.start[t], D.finish[t], D.group[t] = start[t], finish[t], group[t]
+                    D.position[t], D.finish[t], D.group[t] = position[t], finish[t], group[t]
                 break
             improve = found < value
-            value, last = found, shorter
-        _keep(P, D, mine, value, last - origin, lengths)
+            value = found
+        _keep(P, D, mine, value)
     return profiles
 
 
@@ -386,20 +387,21 @@ class NodeSearch:
             replay.workflow_of,
             np.empty(len(replay.workflows)),
             np.empty(tasks),
-            np.empty(tasks),
+            np.empty(tasks, np.int64),
             np.empty(tasks, np.int64),
         )
         self._origin, self._bound, self._objective = replay.first_arrival, bound, OBJECTIVES[objective]
-        self._lengths = np.zeros(MOST_ELITES)
+        # First HEFT itself: by upward rank, every task free. Its starts alone would not give its schedule back.
+        orders = np.vstack([-upward_rank(replay)[None, :], seeds])
         several = np.where(replay.milestone | (replay.instances > 1), 0, replay.can_hold.sum(axis=1))
 
         def whole() -> IntArray:
             return np.zeros(tasks, np.int64)
 
         self._population = Population(
-            seed=np.ascontiguousarray(seeds),
-            seed_group=np.ascontiguousarray(groups),
-            start=np.zeros((MOST_ELITES, tasks)),
+            seed=np.argsort(np.argsort(orders, axis=1, kind="stable"), axis=1).astype(np.float64),
+            seed_group=np.vstack([np.full((1, tasks), _NO_GROUP), groups]),
+            rank=np.zeros((MOST_ELITES, tasks)),
             group=np.zeros((MOST_ELITES, tasks), np.int64),
             value=np.full(MOST_ELITES, np.inf),
             best=np.full(1, np.inf),
@@ -423,7 +425,6 @@ class NodeSearch:
             bias=np.zeros((tasks, len(cluster.groups))),
             waiting=whole(),
             entry=np.zeros((tasks, 2), np.int64),
-            start=np.zeros(tasks),
             finish=np.zeros(tasks),
             group=whole(),
         )
@@ -441,7 +442,7 @@ class NodeSearch:
     def advance(self, until: int, limit: int) -> None:
         """Generate schedules until there are ``until``, and never more than ``limit``."""
         self._profiles = search_slice(
-            self._population, self._decoder, self._lengths, self._forward, self._backward, self._profiles,
+            self._population, self._decoder, self._forward, self._backward, self._profiles,
             self._origin, self._objective, self._owners, self._bound, until, limit,
         )  # fmt: skip
 

@@ -113,6 +113,7 @@ def plan_batch(
     seed: int = 0,
     policy_seed: int = 0,
     learned_options: Mapping[str, str] = MappingProxyType({}),
+    learning: bool = True,
     workers: int = 1,
     improved: Improved | None = None,
 ) -> PlanResult:
@@ -127,6 +128,7 @@ def plan_batch(
         seed: of the search.
         policy_seed: of contained policies and placements with a stream of their own.
         learned_options: ``objective`` and ``checkpoint`` of learned policies.
+        learning: whether trained policies that fit are contained.
         workers: processes, each with a stream of its own; the first does what a single one does.
         improved: called at each improvement and about 5 times a second. A ``KeyboardInterrupt`` from it, or from the
             keyboard, ends the search with the best schedule so far.
@@ -139,8 +141,10 @@ def plan_batch(
     _check(objective, seconds, schedules, workers)
     if seconds is None and schedules is None:
         seconds = 2e-3 * len(replay)
-    incumbents = roll_out(replay, objective=objective, policy_seed=policy_seed, learned_options=learned_options)
-    if base is not None and base not in contained_specs(replay):
+    incumbents = roll_out(
+        replay, objective=objective, policy_seed=policy_seed, learned_options=learned_options, learning=learning
+    )
+    if base is not None and base not in contained_specs(replay, learning=learning):
         options = {"policy_seed": policy_seed, "learned_options": learned_options}
         incumbents += roll_out(replay, [base], objective=objective, **options)  # type: ignore[arg-type]
     task = PlanTask(replay, objective, tuple(incumbents), seconds, schedules, seed, policy_seed)

@@ -1,0 +1,57 @@
+"""Shows how a planner's search over whole schedules gets on, and what it found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dagsched.policies.base import Policy
+    from dagsched.search.plan import Progress
+
+
+@contextmanager
+def searching(policy: Policy) -> Iterator[Policy]:
+    """The policy, with a live line on stderr while it searches; any other policy as it is."""
+    from rich.live import Live
+    from rich.text import Text
+
+    from dagsched.cli.console import notes
+    from dagsched.search.mcts import MctsPolicy
+
+    console = notes()
+    if not isinstance(policy, MctsPolicy) or not console.is_terminal:
+        yield policy
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield replace(policy, improved=lambda progress: live.update(Text(describe(progress)), refresh=True))
+
+
+def describe(progress: Progress) -> str:
+    """One line: incumbent, lower bound, gap, schedules and time."""
+    text = f"incumbent {progress.value:,.6g} s"
+    if progress.bound > 0:
+        text += f", lower bound {progress.bound:,.6g} s, gap {100 * (progress.value / progress.bound - 1):.2f}%"
+    return f"{text}; {progress.schedules:,} schedules in {progress.elapsed:.1f} s"
+
+
+def print_search(policy: Policy) -> None:
+    """What a search over whole schedules found, if that was one."""
+    from dagsched.cli.console import output
+    from dagsched.search.mcts import MctsPolicy
+
+    if not isinstance(policy, MctsPolicy) or not policy.found:
+        return
+    found = policy.found[-1]
+    bound = f", lower bound {found.bound:,.6g} s" if found.bound > -math.inf else ""
+    gap = f", gap {100 * (found.value / found.bound - 1):.2f}%" if found.bound > 0 else ""
+    ended = " Optimal." if found.optimal else " Interrupted: this is the best so far." if found.interrupted else ""
+    output().print(
+        f"Search: {found.first:,.6g} s by {found.source}, then {found.value:,.6g} s after {found.schedules:,} "
+        f"schedules in {found.seconds:.1f} s{bound}{gap}.{ended}",
+        markup=False,
+        soft_wrap=True,
+    )

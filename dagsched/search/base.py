@@ -1,0 +1,236 @@
+"""Base policies of the planner: what simulations start from, and what the planner must beat.
+
+A base runs the scratch of a :class:`Desk` from the root to the end, as the policy itself would go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from dagsched.errors import PolicyError
+from dagsched.features import kernel as features
+from dagsched.features.builder import build_constants
+from dagsched.learn.arena import TARDINESS
+from dagsched.policies import learned, learned_kernel
+from dagsched.policies.learned import LearnedOptions
+from dagsched.policies.learned_kernel import Head, Linear
+from dagsched.policies.runners import PriorityPolicy, ScorePolicy, new_buckets
+from dagsched.search import rollout
+from dagsched.search.rollout import Log, Noise, View, new_view
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import State
+from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.state import new_state, read_only, with_area_below
+from dagsched.workflow import FloatArray, IntArray
+
+LADDER = ((0.02, 0.0), (0.1, 0.0), (0.0, 0.2), (0.05, 0.1), (0.3, 0.0), (0.0, 0.5))
+"""Noise for tasks and for whole workflows, as shares of the range of keys."""
+FALLBACK = {"makespan": "critical-path", "flow_time": "srw*cp", "slo": "srw*cp"}
+"""Base rule where no checkpoint fits: the best of the standard rules on most suites (``docs/results.md``)."""
+KINDS = {"makespan": rollout.MAKESPAN, "flow_time": rollout.FLOW_TIME, "slo": rollout.SLO}
+
+
+class Desk:
+    """Everything that simulations of one replay work on: the observable problem, root, scratch, keys and logs."""
+
+    def __init__(self, simulator: Simulator, objective: str) -> None:
+        self.simulator, self.objective = simulator, objective
+        self.whole = with_area_below(simulator.problem, simulator.replay)
+        self.problem = self.whole
+        tasks, workflows = len(self.whole.task), len(self.whole.workflow)
+        self.view: View = new_view(self.whole, len(simulator.state.alloc))
+        self.view.kind[0] = KINDS[objective]
+        self.root, self.scratch = self._blank(), self._blank()
+        self.buckets = new_buckets(self.whole, np.zeros(tasks))
+        self.noise = Noise(
+            key=np.zeros(tasks),
+            shift=np.zeros(workflows),
+            random=np.zeros(1, np.uint64),
+            ladder=np.array(LADDER),
+        )
+        self.log = self._new_log()
+        self.truth = read_only(simulator.replay.estimate)
+        self.arrived = 0
+        paths = np.maximum.reduceat(self.whole.task["bottom"], self.whole.workflow_ptr[:-1])
+        self._path = np.cumsum(paths) / np.arange(1, workflows + 1)  # mean critical path of what has arrived, s
+
+    def _blank(self) -> State:
+        state = self.simulator.state
+        blank = new_state(self.whole, len(state.alloc), len(state.decision))
+        kernel.reset(self.whole, blank)
+        return blank
+
+    def _new_log(self) -> Log:
+        room = len(self.scratch.decision)
+        return Log(np.zeros(room), np.zeros(room, np.int64))
+
+    def take_root(self) -> bool:
+        """Copy the present state; returns whether workflows have arrived since the last time."""
+        state = self.simulator.state
+        arrived = int(state.counter[kernel.ARRIVED])
+        new = arrived != self.arrived
+        if new:
+            self._admit(arrived)
+        if len(self.view.live) < len(state.alloc):
+            self.grow()
+        while rollout.take_root(self.problem, state, self.root, self.scratch, self.view) == kernel.GROW:
+            self.grow()
+        return new
+
+    def _admit(self, arrived: int) -> None:
+        replay = self.simulator.replay
+        self.problem = self.whole._replace(workflow=self.whole.workflow[:arrived])
+        first = self.arrived
+        self.view.weight[first:arrived] = replay.weight[first:arrived]
+        self.view.deadline[first:arrived] = replay.deadline[first:arrived]
+        self.view.amount[rollout.PER_LATE] = 1.0
+        self.view.amount[rollout.PER_TARDY] = TARDINESS / max(float(self._path[arrived - 1]), 1e-9)
+        self.arrived = arrived
+
+    def grow(self) -> None:
+        """Double the room of every log; the root must be taken again."""
+        room = 2 * max(len(self.scratch.alloc), len(self.simulator.state.alloc))
+        self.root, self.scratch = (new_state(self.whole, room, 2 * room) for _ in range(2))
+        for state in (self.root, self.scratch):
+            kernel.reset(self.whole, state)
+        self.view = self.view._replace(live=np.zeros(room, np.int64))
+        self.log = self._new_log()
+
+    def open(self) -> IntArray:
+        """Unfinished tasks of arrived workflows."""
+        return np.asarray(self.view.open[: self.view.counter[rollout.OPEN]])
+
+    def taken(self) -> tuple[FloatArray, IntArray]:
+        """(seconds, tasks) of the decisions logged last, copied."""
+        count = int(self.view.counter[rollout.LOGGED])
+        return self.log.time[:count].copy(), self.log.task[:count].copy()
+
+
+class Base(Protocol):
+    """A policy that can go on from the scratch; it restores the scratch to the root first."""
+
+    name: str
+
+    def roll(self, desk: Desk, most: int = MANY) -> int:
+        """Run the scratch to its end, or for so many decisions; returns the kernel's status."""
+        ...
+
+
+class KeyBase:
+    """A rule with a fixed priority."""
+
+    def __init__(self, name: str, key: FloatArray) -> None:
+        self.name, self.key = name, key
+
+    def roll(self, desk: Desk, most: int = MANY) -> int:
+        """See :class:`Base`."""
+        desk.buckets.key[:] = self.key
+        return int(rollout.run_keys(desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.truth, most))
+
+
+class ScoreBase:
+    """A rule whose scores change."""
+
+    def __init__(self, name: str, rule: int) -> None:
+        self.name, self.rule = name, rule
+
+    def roll(self, desk: Desk, most: int = MANY) -> int:
+        """See :class:`Base`."""
+        rollout.restore_scratch(desk.problem, desk.root, desk.scratch, desk.view)
+        return int(kernel.run_by_score(desk.problem, desk.scratch, desk.truth, self.rule, most))
+
+
+class LearnedBase:
+    """A trained priority, or a network on it."""
+
+    def __init__(self, name: str, desk: Desk, weights: FloatArray, head: Head | None = None, embed: Any = None) -> None:
+        self.name, self.head = name, head
+        problem, replay = desk.whole, desk.simulator.replay
+        self.constants = build_constants(replay, problem)
+        self.tracker, self._copy = features.new_tracker(problem), features.new_tracker(problem)
+        tasks = len(replay)
+        self.linear = Linear(
+            weights=np.array(weights, np.float64),
+            fixed=np.zeros((tasks, 2)),
+            noise=np.zeros(0),
+            row=np.zeros(features.TASK_COUNT),
+            spread=np.array([np.inf, -np.inf]),
+        )
+        learned_kernel.project(self.constants, self.linear)
+        if head is not None:
+            embedding = None if embed is None else embed(replay)
+            self.network = learned_kernel.new_scratch(problem, head, embedding)
+            learned_kernel.reset_scratch(self.network)
+            self._record = learned_kernel.new_record(head, len(replay.cluster.groups), 1, 1)
+
+    def roll(self, desk: Desk, most: int = MANY) -> int:
+        """See :class:`Base`."""
+        problem, real = desk.problem, desk.simulator.state
+        features.catch_up(problem, real, self.constants, self.tracker)
+        for old, new in zip(self.tracker, self._copy, strict=True):
+            np.copyto(new, old)
+        self._copy.counter[features.SEEN_DECISIONS] = 0
+        rollout.restore_scratch(problem, desk.root, desk.scratch, desk.view)
+        if self.head is None:
+            return int(
+                learned_kernel.run_by_linear(
+                    problem, desk.scratch, desk.truth, self.constants, self._copy, self.linear, most
+                )
+            )
+        np.copyto(self.network.summary, self.network.whole)
+        self.network.counter[learned_kernel.SUMMED] = 0
+        return int(
+            learned_kernel.run_by_network(
+                problem, desk.scratch, desk.truth, self.constants, self._copy, self.linear, self.head, self.network,
+                self._record, most,
+            )
+        )  # fmt: skip
+
+
+def make_base(desk: Desk, spec: str, prior: str, learned_options: Mapping[str, str], *, learning: bool) -> Base:
+    """The base policy that ``prior`` names; ``auto`` = ``evolved`` where a checkpoint fits, else a rule.
+
+    Raises:
+        PolicyError: if the named one does not exist or does not fit.
+    """
+    if prior == "auto" and not learning:
+        prior = FALLBACK[desk.objective]
+    if prior in ("auto", "evolved", "ppo"):
+        if not learning:
+            raise PolicyError(f"policy {spec!r}: mcts-rules uses no trained policy; choose a rule as prior")
+        try:
+            return _learned(desk, spec, "evolved" if prior == "auto" else prior, learned_options)
+        except PolicyError:
+            if prior != "auto":
+                raise
+            prior = FALLBACK[desk.objective]
+    return rule_base(desk, spec, prior)
+
+
+def _learned(desk: Desk, spec: str, kind: str, learned_options: Mapping[str, str]) -> LearnedBase:
+    options = LearnedOptions.parse(spec, kind, {**learned_options, "objective": desk.objective})
+    checkpoint = options.load(desk.simulator.replay)
+    if kind == "evolved" or checkpoint.network is None:
+        return LearnedBase(kind, desk, checkpoint.base)
+    head, embed = learned.compiled(checkpoint)
+    return LearnedBase(kind, desk, checkpoint.base, head, embed)
+
+
+def rule_base(desk: Desk, spec: str, rule: str) -> Base:
+    """A rule as a base: one with a fixed priority or a changing score.
+
+    Raises:
+        PolicyError: for anything else.
+    """
+    from dagsched.policies.registry import make_policy
+
+    policy = make_policy(rule)
+    replay, problem = desk.simulator.replay, desk.whole
+    if isinstance(policy, PriorityPolicy) and policy.key is not None:
+        return KeyBase(rule, policy.key(replay, problem))
+    if isinstance(policy, ScorePolicy):
+        return ScoreBase(rule, policy.rule)
+    raise PolicyError(f"policy {spec!r}: prior is {rule!r}, expected ppo, evolved or a rule with a priority or a score")

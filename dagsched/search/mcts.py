@@ -1,0 +1,482 @@
+"""``mcts`` and ``mcts-rules``: the planner as a policy, decision by decision or as one plan at the start.
+
+``plan`` searches whole schedules of a batch (:mod:`dagsched.search.plan`). The other two decide step by step: ``tree``
+where estimates are exact, carrying the best schedule found so far (the incumbent) from decision to decision; ``race``
+under uncertain durations. ``docs/planning.md`` has the algorithms, their sources and what is guaranteed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dagsched.errors import PolicyError
+from dagsched.policies.learned import LearnedOptions, objective_of
+from dagsched.policies.sampling import OBJECTIVES
+from dagsched.replay import Replay
+from dagsched.schedule import WAIT
+from dagsched.search import race as racing
+from dagsched.search import rollout
+from dagsched.search import root as rooting
+from dagsched.search import tree as growing
+from dagsched.search.base import Base, Desk, make_base
+from dagsched.search.options import SearchOptions
+from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
+from dagsched.simulator import kernel
+from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.workflow import FloatArray, IntArray
+
+Runner = Callable[[int], None]
+_DOMAIN = 0x4D435453
+_SLICE = 8
+"""Looks at the clock in a millisecond budget: a slice of simulations takes at most about this part of it."""
+_UNKNOWN_SIGMA = 0.3
+_Z = 1.0
+
+
+@dataclass(slots=True)
+class Budget:
+    """Of one decision: simulations, or a moment at which to stop."""
+
+    simulations: int
+    seconds: float
+    began: float = 0.0
+    used: int = 0
+    each: float = 1e-5
+    """Seconds a simulation has taken lately."""
+
+    def start(self) -> None:
+        """A decision begins."""
+        self.began, self.used = time.perf_counter(), 0
+
+    def share(self, part: float) -> int:
+        """Simulations that may run now, when this part (0 to 1) of the budget may be used in all; 0 = none."""
+        if self.simulations:
+            return max(0, round(part * self.simulations) - self.used)
+        left = part * self.seconds - (time.perf_counter() - self.began)
+        if left <= 0:
+            return 0
+        return max(1, int(min(left, self.seconds / _SLICE) / self.each))
+
+    def spend(self, count: int, seconds: float) -> None:
+        """So many simulations have taken so long."""
+        self.used += count
+        self.each += 0.2 * (seconds / max(count, 1) - self.each)
+
+
+class Incumbent:
+    """The best schedule known, as its decisions to come."""
+
+    def __init__(self) -> None:
+        self.time: FloatArray = np.zeros(0)
+        self.task: IntArray = np.zeros(0, np.int64)
+        self.at = 0
+        self.value = np.inf
+
+    def replace(self, desk: Desk, value: float) -> None:
+        """Take over the schedule that was logged last."""
+        (self.time, self.task), self.at, self.value = desk.taken(), 0, value
+
+    def next(self, now: float) -> int | None:
+        """Its decision at this moment; ``None`` if it is not about this moment."""
+        if self.at >= len(self.task):
+            return None
+        return int(self.task[self.at]) if self.time[self.at] == now else None
+
+    def rest(self) -> tuple[FloatArray, IntArray]:
+        """(seconds, tasks) of the starts to come."""
+        time_, task = self.time[self.at :], self.task[self.at :]
+        return time_[task >= 0], task[task >= 0]
+
+
+class Searcher:
+    """What both kinds of step-by-step search share: the loop over decisions, candidates, room for logs."""
+
+    def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
+        self.simulator, self.desk, self.base, self.options = simulator, desk, base, options
+        self.budget = Budget(options.simulations, options.budget_ms / 1000.0)
+        seed = np.random.SeedSequence([options.seed, simulator.policy_seed], spawn_key=(_DOMAIN,))
+        self.rng = np.random.default_rng(seed)
+        desk.noise.random[0] = seed.generate_state(1, np.uint64)[0]
+        self._deadline = simulator.replay.deadline
+
+    def decide(self, legal: IntArray) -> int:
+        """The task to start now, of those that may start, or WAIT."""
+        raise NotImplementedError
+
+    def run(self, most: int) -> None:
+        """Go on until the end or for so many started tasks."""
+        simulator = self.simulator
+        going = not simulator.done
+        if going and not kernel.any_eligible(simulator.problem, simulator.state):
+            going = simulator.advance()
+        while going and most > 0:
+            legal = simulator.eligible()
+            if not len(legal):  # overdue work fits nowhere: only WAIT is legal
+                going = simulator.wait()
+                continue
+            simulator.state.counter[kernel.FRESH] = 0
+            self.budget.start()
+            task = self.decide(legal)
+            if task == WAIT:
+                going = simulator.wait()
+                continue
+            simulator.start(task)
+            most -= 1
+            if not kernel.any_eligible(simulator.problem, simulator.state):
+                going = simulator.advance()
+
+    def may_wait(self) -> bool:
+        """Whether WAIT is legal and allowed; under the starvation guard it is not."""
+        simulator = self.simulator
+        if not self.options.wait or not simulator.can_wait:
+            return False
+        return simulator.replay.options.max_wait == np.inf or not self.is_forced()
+
+    def is_forced(self) -> bool:
+        """Whether the starvation guard leaves no choice."""
+        simulator = self.simulator
+        if simulator.replay.options.max_wait == np.inf:
+            return False
+        return bool(kernel.overdue(simulator.problem, simulator.state)[0] != kernel.NOT_LATE)
+
+    def candidates(self, legal: IntArray, first: int) -> IntArray:
+        """``first``, then legal tasks by Gumbel-top-k on their keys, with each main rule's pick."""
+        most = self.options.candidates
+        others = legal[legal != first]
+        if len(others) >= most:
+            picks = self._rule_picks(others)
+            rank = np.empty(len(others))
+            rank[np.argsort(-self.desk.noise.key[others], kind="stable")] = np.arange(len(others))
+            score = self.rng.gumbel(size=len(others)) - rank * (_PRIOR_SLOPE / most)
+            score[np.isin(others, picks)] = np.inf
+            others = others[np.argsort(-score, kind="stable")[: most - 1]]
+        return np.concatenate([[first], others]).astype(np.int64)
+
+    def _rule_picks(self, tasks: IntArray) -> IntArray:
+        """The oldest, the one of the longest path, of the workflow with least left, shortest, earliest deadline."""
+        state, problem = self.simulator.state, self.desk.whole
+        workflow = problem.task["workflow"][tasks]
+        keys = (
+            state.task["ready_time"][tasks],
+            -problem.task["bottom"][tasks],
+            state.workflow["left"][workflow],
+            problem.task["fastest"][tasks],
+            self._deadline[workflow],
+        )
+        return np.unique([tasks[int(key.argmin())] for key in keys])
+
+    def roll_base(self, most: int = MANY) -> None:
+        """Run the base policy from the root in the scratch."""
+        while self.base.roll(self.desk, most) == kernel.GROW:
+            self.regrow()
+
+    def regrow(self) -> None:
+        """More room for logs."""
+        self.desk.grow()
+        self.desk.take_root()
+
+    def value(self) -> float:
+        """Cost of the finished scratch, whose decisions become the log."""
+        desk = self.desk
+        return float(rollout.value_of(desk.problem, desk.scratch, desk.view, desk.log))
+
+    def load_keys(self, tasks: IntArray) -> None:
+        """Keys of the simulations: tasks in this order first (by their first mention), all in [-1, 0]."""
+        key = self.desk.noise.key
+        key[self.desk.open()] = -1.0
+        key[tasks[::-1]] = -np.arange(len(tasks))[::-1] / max(len(tasks), 1)
+
+
+_PRIOR_SLOPE = 4.0
+
+
+class TreeSearcher(Searcher):
+    """Exact estimates: simulate first actions, keep the best schedule found, take its next decision."""
+
+    def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
+        super().__init__(simulator, desk, base, options)
+        self.incumbent = Incumbent()
+        self.arms = rooting.new_arms(options.candidates + 8)
+        self.tree = growing.new_tree(_TREE_NODES if options.select == "puct" else options.candidates + 8)
+
+    def decide(self, legal: IntArray) -> int:
+        """See :meth:`Searcher.decide`."""
+        arrived, now = self.desk.take_root(), self.simulator.now
+        if arrived or not self._fits(legal, now):
+            self._renew()
+        forced = self.is_forced()
+        waiting = self.may_wait()
+        if not forced and len(legal) + waiting > 1:
+            self._search(legal, now, waiting)
+        task = self.incumbent.next(now)
+        assert task is not None
+        self.incumbent.at += 1
+        return task
+
+    def _fits(self, legal: IntArray, now: float) -> bool:
+        task = self.incumbent.next(now)
+        return task is not None and (task == WAIT or task in legal)
+
+    def _renew(self) -> None:
+        """A schedule of all that has arrived: the base policy's, or the old plan with new work put in."""
+        when, old = self.incumbent.rest()
+        self.roll_base()
+        self.incumbent.replace(self.desk, self.value())
+        if len(old):
+            time_, task = self.incumbent.rest()
+            planned = np.full(len(self.desk.whole.task), np.inf)
+            planned[task[::-1]] = time_[::-1]
+            planned[old[::-1]] = when[::-1]
+            self.load_keys(task[np.argsort(planned[task], kind="stable")])
+            self._try_keys()
+        self.load_keys(self.incumbent.rest()[1])
+
+    def _try_keys(self) -> None:
+        desk = self.desk
+        desk.buckets.key[:] = desk.noise.key
+        while (
+            rollout.run_keys(desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.truth, MANY)
+            == kernel.GROW
+        ):
+            self.regrow()
+        value = self.value()
+        if value < self.incumbent.value:
+            self.incumbent.replace(desk, value)
+
+    def _search(self, legal: IntArray, now: float, waiting: bool) -> None:
+        desk = self.desk
+        first = self.incumbent.next(now)
+        assert first is not None
+        tasks = self.candidates(legal, first) if first != WAIT else np.append(self.candidates(legal, legal[0]), WAIT)
+        if waiting and first != WAIT:
+            tasks = np.append(tasks, WAIT)
+        best = self._grow(tasks, first, waiting) if self.options.select == "puct" else self._play(tasks, first)
+        if best < self.incumbent.value:
+            self.incumbent.replace(desk, best)
+            self.load_keys(self.incumbent.rest()[1])
+
+    def _play(self, tasks: IntArray, first: int) -> float:
+        """Sequential halving (or equal shares) over first actions; the least cost found."""
+        desk, arms, budget = self.desk, self.arms, self.budget
+        rooting.open_arms(arms, tasks, int(np.flatnonzero(tasks == first)[0]), self.incumbent.value)
+        rounds = 1 if self.options.select == "uniform" else rooting.phases(len(tasks))
+        for turn in range(1, rounds + 1):
+            while count := budget.share(turn / rounds):
+                began = time.perf_counter()
+                status = rooting.play(
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms,
+                    desk.truth, count,
+                )  # fmt: skip
+                budget.spend(count, time.perf_counter() - began)
+                if status == kernel.GROW:
+                    self.regrow()
+            rooting.halve(arms)
+        return float(arms.found[0])
+
+    def _grow(self, tasks: IntArray, first: int, waiting: bool) -> float:
+        """PUCT in a tree; the least cost found."""
+        desk, grown, budget = self.desk, self.tree, self.budget
+        rank = np.where(tasks == first, 0.0, np.arange(1.0, len(tasks) + 1))
+        prior = 0.5 ** np.minimum(rank, 30.0)
+        growing.open_tree(
+            grown, tasks, prior / prior.sum(), self.incumbent.value, width=_WIDTH, waiting=waiting and self.options.wait
+        )
+        while count := budget.share(1.0):
+            began = time.perf_counter()
+            status = growing.grow(
+                desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, grown,
+                desk.truth, count,
+            )  # fmt: skip
+            budget.spend(count, time.perf_counter() - began)
+            if status == kernel.GROW:
+                self.regrow()
+        return float(grown.range[growing.FOUND])
+
+
+_WIDTH = 4
+_TREE_NODES = 20_000
+
+
+class RaceSearcher(Searcher):
+    """Uncertain durations: leave the base policy's action only for one that is better on shared scenarios."""
+
+    def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
+        super().__init__(simulator, desk, base, options)
+        self.race = racing.new_race(options.candidates + 8, options.scenarios)
+        replay = simulator.replay
+        sigma = {"exact": 0.0, "lognormal": replay.noise.sigma}.get(replay.noise.kind, _UNKNOWN_SIGMA)
+        self.scenarios = racing.Scenarios(
+            quantile=np.zeros((options.scenarios, len(replay))),
+            factor=np.zeros((options.scenarios, len(replay))),
+            seconds=np.zeros(replay.estimate.shape),
+            sigma=np.array([sigma]),
+        )
+        self._seed = int(self.rng.integers(2**40))
+        self._drawn, self._fresh = 0, 0
+
+    def decide(self, legal: IntArray) -> int:
+        """See :meth:`Searcher.decide`."""
+        desk = self.desk
+        if desk.take_root():
+            known = int(desk.whole.workflow_ptr[desk.arrived])
+            racing.draw(self.scenarios, self._seed, self._drawn, known)
+            self._drawn, self._fresh = known, 0
+        if self.is_forced():
+            return int(legal[0])
+        first = self._base_action()
+        waiting = self.may_wait()
+        if len(legal) + waiting == 1 or not self.budget.share(1.0):
+            return first
+        tasks = self.candidates(legal, first)
+        return self._search(np.append(tasks, WAIT) if waiting else tasks)
+
+    def _base_action(self) -> int:
+        """What the base policy does now; from time to time also the order in which it would go on."""
+        if self._fresh > 0:
+            self._fresh -= 1
+            self.roll_base(1)
+            return int(self.desk.scratch.decision["task"][0])
+        self.roll_base()
+        self.value()
+        task = self.desk.taken()[1]
+        first, starts = int(task[0]), task[task >= 0]
+        self.load_keys(starts)
+        self._fresh = len(starts) // _RENEWALS
+        return first
+
+    def _search(self, tasks: IntArray) -> int:
+        desk, race, budget = self.desk, self.race, self.budget
+        racing.open_race(race, tasks)
+        np.copyto(desk.buckets.key, desk.noise.key)
+        rounds = rooting.phases(len(tasks))
+        for turn in range(1, rounds + 1):
+            while count := budget.share(turn / rounds):
+                if race.counter[racing.SCENARIO] >= race.value.shape[1]:
+                    break
+                active = int(race.counter[racing.ACTIVE])
+                count = max(active, count - count % active)
+                began = time.perf_counter()
+                status = racing.race(
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, count
+                )
+                budget.spend(count, time.perf_counter() - began)
+                if status == kernel.GROW:
+                    self.regrow()
+            if turn < rounds and race.counter[racing.SCENARIO] > 0:
+                racing.drop_worse(race)
+        return int(race.task[racing.winner(race, _Z)])
+
+
+_RENEWALS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class MctsPolicy:
+    """The planner; see the module.
+
+    Attributes:
+        name: the spec.
+        options: see there.
+        learned: ``objective`` and ``checkpoint``.
+        learning: False for ``mcts-rules``, which reads no checkpoint.
+        improved: told how plan mode gets on.
+        found: what plan mode found, newest last.
+    """
+
+    name: str
+    options: SearchOptions
+    learned: Mapping[str, str] = field(default_factory=dict)
+    learning: bool = True
+    improved: Improved | None = None
+    found: list[PlanResult] = field(default_factory=list)
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the budget is a number of simulations."""
+        return self.options.reproducible
+
+    def begin(self, simulator: Simulator) -> Callable[[int], None]:
+        """See :class:`dagsched.policies.base.Policy`."""
+        replay = simulator.replay
+        objective = self.learned.get("objective", "auto")
+        if objective == "auto":
+            objective = objective_of(replay)
+        if choose_mode(replay, self.options, objective) == "plan":
+            return self._plan(simulator, objective)
+        return self.searcher(simulator, objective).run
+
+    def searcher(self, simulator: Simulator, objective: str) -> Searcher:
+        """What decides step by step; not for plan mode."""
+        desk = Desk(simulator, objective)
+        base = make_base(desk, self.name, self.options.prior, self.learned, learning=self.learning)
+        tree = choose_mode(simulator.replay, self.options, objective) == "tree"
+        return (TreeSearcher if tree else RaceSearcher)(simulator, desk, base, self.options)
+
+    def plan(self, replay: Replay, objective: str, policy_seed: int = 0) -> PlanResult:
+        """Search for a whole schedule of a batch with exact durations.
+
+        Raises:
+            PolicyError: see :func:`dagsched.search.plan.plan_batch`.
+        """
+        options, tasks = self.options, len(replay)
+        limit = options.time_limit if np.isfinite(options.time_limit) else options.budget_ms * tasks / 1000.0
+        return plan_batch(
+            replay,
+            objective=objective,
+            base=None if options.prior == "auto" else options.prior,
+            seconds=None if options.simulations else limit,
+            schedules=options.simulations * tasks if options.simulations else None,
+            seed=options.seed,
+            policy_seed=policy_seed,
+            learned_options=self.learned,
+            learning=self.learning,
+            workers=options.workers,
+            improved=self.improved,
+        )
+
+    def _plan(self, simulator: Simulator, objective: str) -> Callable[[int], None]:
+        """Plan at the first decision, so that its time is measured with it."""
+        runner: Callable[[int], None] | None = None
+
+        def run(most: int) -> None:
+            nonlocal runner
+            if runner is None:
+                self.found.append(self.plan(simulator.replay, objective, simulator.policy_seed))
+                runner = begin_plan(self.name, self.found[-1], simulator, self.learned)
+            runner(most)
+
+        return run
+
+
+def make_mcts(spec: str, options: Mapping[str, str], *, learning: bool) -> MctsPolicy:
+    """The policy for a spec ``mcts`` or ``mcts-rules``; raises :class:`PolicyError` for wrong options."""
+    learned = LearnedOptions.parse(spec, "evolved", options)
+    return MctsPolicy(
+        spec,
+        SearchOptions.parse(spec, options),
+        {"objective": learned.objective, "checkpoint": learned.checkpoint},
+        learning,
+    )
+
+
+def choose_mode(replay: Replay, options: SearchOptions, objective: str) -> str:
+    """The kind of search for a replay.
+
+    Raises:
+        PolicyError: if the one asked for does not suit it.
+    """
+    exact = replay.noise.kind == "exact"
+    if options.search == "auto":
+        return "race" if not exact else "plan" if replay.is_batch and objective in OBJECTIVES else "tree"
+    if options.search == "plan" and not (exact and replay.is_batch and objective in OBJECTIVES):
+        raise PolicyError(
+            f"policy {options.spec!r}: search=plan needs a batch with exact durations and makespan or flow_time as "
+            f"objective; use search=auto here"
+        )
+    if options.search == "tree" and not exact:
+        raise PolicyError(f"policy {options.spec!r}: search=tree needs exact durations; use search=race here")
+    return options.search

@@ -1,0 +1,122 @@
+"""Options of the planner, as in a spec ``mcts:search=tree:simulations=200`` and on the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dagsched.errors import PolicyError
+from dagsched.policies.options import option_int
+
+SEARCHES = ("auto", "plan", "tree", "race")
+SELECTIONS = ("halving", "puct", "uniform")
+LEAVES = ("rollout", "value", "mix")
+BUDGET_MS = 2.0
+OPTIONS: Mapping[str, str] = {
+    "search": "auto, plan (whole schedules, batch with exact durations), tree (decision by decision, exact durations) "
+    "or race (uncertain durations) (auto)",
+    "budget_ms": f"milliseconds of search for each decision; plan: times the tasks, spent at the start ({BUDGET_MS:g})",
+    "simulations": "simulated schedules for each decision instead of milliseconds: reproducible; plan: times the tasks",
+    "time_limit": "plan: seconds in all instead",
+    "scenarios": "race: most scenarios for each decision (32)",
+    "candidates": "most first actions looked at (16)",
+    "leaf": "what a simulation ends with: rollout, value (of a trained network) or mix (rollout)",
+    "prior": "base policy: ppo, evolved or a rule (auto: evolved if a checkpoint fits, else the best rule)",
+    "select": "tree: halving, puct or uniform (halving)",
+    "wait": "1 = WAIT is an action (1)",
+    "workers": "plan: processes (1)",
+    "seed": "random seed (0)",
+    "objective": "makespan, flow_time or slo (auto: makespan for a batch, slo with deadlines, else flow_time)",
+}
+CHECKPOINT = {"checkpoint": "folder of a trained policy or an index of several (auto: the shipped ones)"}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """What a spec asks for; see ``OPTIONS``.
+
+    Attributes:
+        simulations: for each decision; 0 = by ``budget_ms``.
+        time_limit: seconds of plan mode in all; infinite = ``budget_ms`` x tasks.
+    """
+
+    spec: str
+    search: str = "auto"
+    budget_ms: float = BUDGET_MS
+    simulations: int = 0
+    time_limit: float = math.inf
+    scenarios: int = 32
+    candidates: int = 16
+    leaf: str = "rollout"
+    prior: str = "auto"
+    select: str = "halving"
+    wait: bool = True
+    workers: int = 1
+    seed: int = 0
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the budget is a number of simulations and not time."""
+        return self.simulations > 0
+
+    @classmethod
+    def parse(cls, spec: str, options: Mapping[str, str]) -> SearchOptions:
+        """Read the options of a spec.
+
+        Raises:
+            PolicyError: naming the option, what was found and what is expected.
+        """
+
+        def pick(key: str, known: tuple[str, ...]) -> str:
+            value = options.get(key, known[0])
+            if value not in known:
+                raise PolicyError(f"policy {spec!r}: {key} is {value!r}, expected one of {', '.join(known)}")
+            return value
+
+        if "simulations" in options and ("budget_ms" in options or "time_limit" in options):
+            raise PolicyError(f"policy {spec!r}: give simulations or a time (budget_ms, time_limit), not both")
+        wait = options.get("wait", "1")
+        if wait not in ("0", "1"):
+            raise PolicyError(f"policy {spec!r}: wait is {wait!r}, expected 0 or 1")
+        return cls(
+            spec=spec,
+            search=pick("search", SEARCHES),
+            budget_ms=_seconds(spec, options, "budget_ms", BUDGET_MS),
+            simulations=option_int(spec, options, "simulations", 0),
+            time_limit=_seconds(spec, options, "time_limit", math.inf),
+            scenarios=option_int(spec, options, "scenarios", 32, 2),
+            candidates=option_int(spec, options, "candidates", 16, 1),
+            leaf=pick("leaf", LEAVES),
+            prior=options.get("prior", "auto"),
+            select=pick("select", SELECTIONS),
+            wait=wait == "1",
+            workers=option_int(spec, options, "workers", 1, 1),
+            seed=option_int(spec, options, "seed", 0),
+        )
+
+
+PLANNERS = ("mcts", "mcts-rules")
+
+
+def with_options(spec: str, given: Mapping[str, object]) -> str:
+    """A planner's spec with options that it does not set itself; any other spec as it is. ``None`` = not given."""
+    name, *parts = spec.split(":")
+    if name not in PLANNERS:
+        return spec
+    known = {part.partition("=")[0] for part in parts}
+    added = [f"{key}={value}" for key, value in given.items() if value is not None and key not in known]
+    return ":".join([name, *parts, *added])
+
+
+def _seconds(spec: str, options: Mapping[str, str], key: str, default: float) -> float:
+    text = options.get(key)
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a number >= 0")
+    return value

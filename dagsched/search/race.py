@@ -1,0 +1,204 @@
+"""Search under uncertain durations: every first action against the base policy's own, on shared scenarios.
+
+A scenario draws the duration of each unfinished task from the declared noise, given that it runs already for some time.
+All actions meet the same scenarios (common random numbers), and after its one action each goes on as the unperturbed
+base policy does ("rollout" in the sense of Bertsekas, Tsitsiklis and Wu, "Rollout algorithms for combinatorial
+optimization", J. Heuristics 3, 1997). The base policy's action is left only if the paired difference is below zero by
+``z`` standard errors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from dagsched.search import rollout
+from dagsched.search.rollout import MANY, OPEN, SIMULATIONS, act, cost, restore, run_out
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, _push_event, cold, entry, inner
+from dagsched.simulator.stale import drop_stale
+from dagsched.workflow import FloatArray, IntArray
+
+# Slots of Race.counter.
+COUNT, ACTIVE, SCENARIO, NEXT, PLAYED = range(5)
+
+
+class Race(NamedTuple):
+    """First actions and their costs; action 0 is the base policy's."""
+
+    task: IntArray  # [M] task, -1 = WAIT
+    order: IntArray  # [M] active ones first
+    value: FloatArray  # [M, K] cost in each scenario
+    counter: IntArray  # [5]
+
+
+class Scenarios(NamedTuple):
+    """Drawn durations as quantiles, so that a task keeps its luck from decision to decision."""
+
+    quantile: FloatArray  # [K, T] in (0, 1)
+    factor: FloatArray  # [K, T] actual / estimated duration there, for a task that has not started
+    seconds: FloatArray  # [T, G] scratch: durations of the scenario being simulated
+    sigma: FloatArray  # [1]
+
+
+def new_race(arms: int, scenarios: int) -> Race:
+    """Room for so many actions and scenarios."""
+    return Race(
+        task=np.zeros(arms, np.int64),
+        order=np.zeros(arms, np.int64),
+        value=np.zeros((arms, scenarios)),
+        counter=np.zeros(5, np.int64),
+    )
+
+
+def open_race(race: Race, task: IntArray) -> None:
+    """Begin with these actions, the base policy's first."""
+    count = len(task)
+    race.task[:count] = task
+    race.order[:count] = np.arange(count)
+    race.counter[:] = (count, count, 0, 0, 0)
+
+
+@inner
+def normal_below(z):  # type: ignore[no-untyped-def]
+    """Standard normal distribution function."""
+    return 0.5 * math.erfc(-z * math.sqrt(0.5))
+
+
+@inner
+def normal_quantile(p):  # type: ignore[no-untyped-def]
+    """Inverse of the standard normal distribution function (Acklam's rational approximation, error below 2e-9)."""
+    if p <= 0.0:
+        return -np.inf
+    if p >= 1.0:
+        return np.inf
+    if p < 0.02425 or p > 1.0 - 0.02425:
+        q = math.sqrt(-2.0 * math.log(min(p, 1.0 - p)))
+        top = -7.784894002430293e-03 * q - 3.223964580411365e-01
+        top = ((top * q - 2.400758277161838) * q - 2.549732539343734) * q + 4.374664141464968
+        top = top * q + 2.938163982698783
+        low = (7.784695709041462e-03 * q + 3.224671290700398e-01) * q + 2.445134137142996
+        low = (low * q + 3.754408661907416) * q + 1.0
+        return top / low if p < 0.5 else -top / low
+    q = p - 0.5
+    r = q * q
+    top = (-3.969683028665376e01 * r + 2.209460984245205e02) * r - 2.759285104469687e02
+    top = ((top * r + 1.383577518672690e02) * r - 3.066479806614716e01) * r + 2.506628277459239
+    low = (-5.447609879822406e01 * r + 1.615858368580409e02) * r - 1.556989798598866e02
+    low = ((low * r + 6.680131188771972e01) * r - 1.328068155288572e01) * r + 1.0
+    return top * q / low
+
+
+@inner
+def drawn_factor(quantile, sigma, least):  # type: ignore[no-untyped-def]
+    """exp(sigma Z - sigma^2 / 2) at a quantile of its distribution above ``least`` > 0."""
+    if sigma <= 0:
+        return max(1.0, least)
+    floor = normal_below((math.log(least) + 0.5 * sigma * sigma) / sigma)
+    quantile = floor + quantile * (1.0 - floor)
+    if quantile >= 1.0:
+        return least
+    return max(math.exp(sigma * normal_quantile(quantile) - 0.5 * sigma * sigma), least)
+
+
+def draw(scenarios: Scenarios, seed: int, first: int, last: int) -> None:
+    """Draw tasks ``first`` to ``last``; a number depends on the seed, its scenario and its task alone."""
+    many = np.arange(len(scenarios.quantile), dtype=np.uint64)[:, None] << np.uint64(40)
+    z = (np.uint64(seed) ^ many ^ np.arange(first, last, dtype=np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64, as in rollout.uniform
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z ^= z >> np.uint64(31)
+    quantile = ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    sigma = float(scenarios.sigma[0])
+    scenarios.quantile[:, first:last] = quantile
+    scenarios.factor[:, first:last] = np.exp(sigma * ndtri(quantile) - 0.5 * sigma**2)
+
+
+@inner
+def _load_scenario(P, R, D, V, C, k):  # type: ignore[no-untyped-def]
+    """Durations of scenario ``k``: all open tasks, and the ends of what runs (the scratch is at the root)."""
+    for at in range(V.counter[OPEN]):
+        task = V.open[at]
+        factor = C.factor[k, task]
+        for group in range(P.estimate.shape[1]):
+            C.seconds[task, group] = P.estimate[task, group] * factor
+    now = R.clock[NOW]
+    running = R.counter[EVENTS]
+    for at in range(running):
+        D.stack[at] = R.event[at]
+    D.counter[EVENTS] = 0
+    for at in range(running):
+        alloc = D.stack[at]
+        task, group = D.alloc[alloc].task, P.node_group[D.alloc[alloc].node]
+        seconds = P.estimate[task, group]
+        elapsed = now - D.alloc[alloc].execution
+        if seconds > 0 and elapsed > 0:
+            seconds *= drawn_factor(C.quantile[k, task], C.sigma[0], elapsed / seconds)
+        else:
+            seconds = C.seconds[task, group]
+        end = D.alloc[alloc].execution + seconds
+        D.alloc[alloc].finish = end if end > now else np.nextafter(now, np.inf)
+        _push_event(D, alloc)
+
+
+@cold
+def _simulate(P, R, D, V, B, C, k, task):  # type: ignore[no-untyped-def]
+    restore(P, R, D, V)
+    V.counter[SIMULATIONS] += 1
+    _load_scenario(P, R, D, V, C, k)
+    status = act(P, D, C.seconds, task)
+    if status != DECIDE:
+        return status
+    return run_out(P, D, C.seconds, B, MANY)
+
+
+@entry
+def race(P, R, D, V, B, C, A, simulations):  # type: ignore[no-untyped-def]
+    """So many simulations, scenario after scenario over the active actions; DONE, or GROW if a log is too short."""
+    for _ in range(simulations):
+        if A.counter[SCENARIO] >= A.value.shape[1]:
+            return DONE
+        arm = A.order[A.counter[NEXT]]
+        status = _simulate(P, R, D, V, B, C, A.counter[SCENARIO], A.task[arm])
+        if status == GROW:
+            return GROW
+        A.value[arm, A.counter[SCENARIO]] = cost(P, D, V)
+        A.counter[PLAYED] += 1
+        A.counter[NEXT] += 1
+        if A.counter[NEXT] >= A.counter[ACTIVE]:
+            A.counter[NEXT] = 0
+            A.counter[SCENARIO] += 1
+    return DONE
+
+
+def differences(race: Race) -> FloatArray:
+    """``[active, scenarios]`` paired cost of each active action less that of the base, whole scenarios only."""
+    active, done = int(race.counter[ACTIVE]), int(race.counter[SCENARIO])
+    return np.asarray(race.value[race.order[:active], :done] - race.value[0, :done])
+
+
+def drop_worse(race: Race) -> None:
+    """Keep the better half of the active actions by mean difference; the base policy's always stays, first."""
+    mean = differences(race).mean(axis=1)
+    rest = race.order[1 : int(race.counter[ACTIVE])]
+    ranked = rest[np.lexsort((rest, mean[1:]))]
+    race.order[1 : 1 + len(ranked)] = ranked
+    race.counter[ACTIVE] = 1 + (len(ranked) + 1) // 2
+    race.counter[NEXT] = 0
+
+
+def winner(race: Race, z: float) -> int:
+    """Place of the action to take: the best by mean difference if that is below 0 by ``z`` standard errors, else 0."""
+    gap = differences(race)
+    if gap.shape[1] < 2 or len(gap) < 2:
+        return 0
+    mean = gap.mean(axis=1)
+    error = gap.std(axis=1, ddof=1) / math.sqrt(gap.shape[1])
+    best = int(mean.argmin())
+    return int(race.order[best]) if mean[best] + z * error[best] < 0 else 0
+
+
+drop_stale(race, kernel.__file__, rollout.__file__)

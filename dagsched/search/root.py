@@ -1,0 +1,123 @@
+"""Search at the root: which first actions to simulate, and how the simulations are shared out among them.
+
+Candidates come by Gumbel-top-k from the prior (Danihelka et al., "Policy improvement by planning with Gumbel", ICLR
+2022), and simulations by sequential halving (Karnin, Koren and Somekh, "Almost optimal exploration in multi-armed
+bandits", ICML 2013). Durations being exact here, an action is worth the best schedule found behind it, not the mean.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dagsched.search import rollout
+from dagsched.search.rollout import cost, keep_log, perturb, simulate
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import DONE, GROW, entry, inner
+from dagsched.simulator.stale import drop_stale
+from dagsched.workflow import FloatArray, IntArray
+
+HALVING, UNIFORM = 0, 1
+# Slots of Arms.counter.
+COUNT, ACTIVE, NEXT, BEST = range(4)
+
+
+class Arms(NamedTuple):
+    """First actions and what simulations said of them; ``order`` lists the active ones first, best first."""
+
+    task: IntArray  # [M] task, -1 = WAIT
+    order: IntArray  # [M]
+    visits: IntArray  # [M]
+    best: FloatArray  # [M] least cost found
+    total: FloatArray  # [M] sum of costs
+    counter: IntArray  # [4]
+    found: FloatArray  # [1] least cost of all
+
+
+def new_arms(most: int) -> Arms:
+    """Room for so many first actions."""
+    return Arms(
+        task=np.zeros(most, np.int64),
+        order=np.zeros(most, np.int64),
+        visits=np.zeros(most, np.int64),
+        best=np.zeros(most),
+        total=np.zeros(most),
+        counter=np.zeros(4, np.int64),
+        found=np.zeros(1),
+    )
+
+
+def open_arms(arms: Arms, task: IntArray, incumbent: int, value: float) -> None:
+    """Fill the arms; arm ``incumbent`` (its place, -1: none) is known to lead to a schedule of cost ``value``."""
+    count = len(task)
+    arms.task[:count] = task
+    arms.order[:count] = np.arange(count)
+    arms.visits[:count], arms.total[:count], arms.best[:count] = 0, 0.0, np.inf
+    if incumbent >= 0:
+        arms.best[incumbent] = value
+    arms.counter[:] = (count, count, 0, incumbent)
+    arms.found[0] = value if incumbent >= 0 else np.inf
+
+
+def phases(arms: int) -> int:
+    """Rounds of halving until one of ``arms`` is left; at least 1."""
+    return max(1, math.ceil(math.log2(max(arms, 1))))
+
+
+@entry
+def play(P, R, D, V, B, N, G, A, truth, simulations):  # type: ignore[no-untyped-def]
+    """So many simulations, the active arms in turn; the best schedule found is logged in ``G``.
+
+    The first simulation of an arm follows the unperturbed keys. Returns DONE, or GROW if a log is too short (the
+    simulation then counts for nothing and can be repeated).
+    """
+    for _ in range(simulations):
+        arm = A.order[A.counter[NEXT]]
+        before = N.random[0]
+        perturb(P, V, B, N, A.visits[arm])
+        status = simulate(P, R, D, V, B, truth, A.task[arm])
+        value = cost(P, D, V)
+        better = status == DONE and value < A.found[0]
+        if status == GROW or (better and not keep_log(D, G, V)):
+            N.random[0] = before
+            return GROW
+        A.visits[arm] += 1
+        A.total[arm] += value
+        A.best[arm] = min(A.best[arm], value)
+        if better:
+            A.found[0] = value
+            A.counter[BEST] = arm
+        A.counter[NEXT] += 1
+        if A.counter[NEXT] >= A.counter[ACTIVE]:
+            A.counter[NEXT] = 0
+    return DONE
+
+
+@inner
+def _before(A, a, b):  # type: ignore[no-untyped-def]
+    """Whether arm a did better than arm b."""
+    if A.best[a] != A.best[b]:
+        return A.best[a] < A.best[b]
+    if A.visits[a] > 0 and A.visits[b] > 0 and A.total[a] * A.visits[b] != A.total[b] * A.visits[a]:
+        return A.total[a] * A.visits[b] < A.total[b] * A.visits[a]
+    return a < b
+
+
+@entry
+def halve(A):  # type: ignore[no-untyped-def]
+    """Order the active arms by the best found (then the mean, then their place) and drop the worse half."""
+    count = A.counter[ACTIVE]
+    for k in range(1, count):
+        arm = A.order[k]
+        hole = k
+        while hole > 0 and _before(A, arm, A.order[hole - 1]):
+            A.order[hole] = A.order[hole - 1]
+            hole -= 1
+        A.order[hole] = arm
+    A.counter[ACTIVE] = max(1, (count + 1) // 2)
+    A.counter[NEXT] = 0
+
+
+drop_stale(play, kernel.__file__, rollout.__file__)
