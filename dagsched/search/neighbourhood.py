@@ -31,7 +31,7 @@ from dagsched.workflow import FloatArray, IntArray
 MOST_ELITES = 40
 LEAST_ELITES = 6
 SEED_DOMAIN = 0x4C4E5321
-# Chosen on generated problems (validation splits of rcpsp-120 and rcpsp-60), none of them a published one.
+# Chosen on 20 generated problems (validation split of the suite rcpsp-120), none of them a published one.
 CROSSOVER, MOVE = 0.4, 0.4
 SERIAL_SHARE = 0.8
 NEAR, FAR = 0.3, 1.2  # reach of a moved task, shares of the makespan
