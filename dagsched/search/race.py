@@ -126,12 +126,10 @@ def _load_scenario(P, R, D, V, C, k):  # type: ignore[no-untyped-def]
         for group in range(P.estimate.shape[1]):
             C.seconds[task, group] = P.estimate[task, group] * factor
     now = R.clock[NOW]
-    running = R.counter[EVENTS]
-    for at in range(running):
-        D.stack[at] = R.event[at]
+    running = D.counter[EVENTS]
     D.counter[EVENTS] = 0
-    for at in range(running):
-        alloc = D.stack[at]
+    for at in range(running):  # in place: pushing writes no further than the place just read
+        alloc = D.event[at]
         task, group = D.alloc[alloc].task, P.node_group[D.alloc[alloc].node]
         seconds = P.estimate[task, group]
         elapsed = now - D.alloc[alloc].execution

@@ -195,11 +195,11 @@ def take_root(P, S, R, D, V):
         R.node[node].is_freed = 0
     running = S.counter[EVENTS]
     for k in range(running):
-        R.stack[k] = S.event[k]
-    _sort(R.stack, running)  # the heap's order would tell true finish times
+        R.event[k] = S.event[k]
+    _sort(R.event, running)  # the heap's order would tell true finish times
     R.counter[EVENTS] = 0
-    for k in range(running):
-        alloc = R.stack[k]
+    for k in range(running):  # in place: pushing writes no further than the place just read
+        alloc = R.event[k]
         group = P.node_group[R.alloc[alloc].node]
         end = R.alloc[alloc].execution + P.estimate[R.alloc[alloc].task, group]
         # overran its estimate: it may end at any moment, but not yet
