@@ -13,7 +13,7 @@ import numpy as np
 from dagsched.errors import PolicyError
 from dagsched.features import kernel as features
 from dagsched.features.builder import build_constants
-from dagsched.learn.arena import TARDINESS
+from dagsched.learn.arena import TARDINESS, cost_function
 from dagsched.policies import learned, learned_kernel
 from dagsched.policies.learned import LearnedOptions
 from dagsched.policies.learned_kernel import Head, Linear
@@ -30,6 +30,11 @@ LADDER = ((0.02, 0.0), (0.1, 0.0), (0.0, 0.2), (0.05, 0.1), (0.3, 0.0), (0.0, 0.
 """Noise for tasks and for whole workflows, as shares of the range of keys."""
 FALLBACK = {"makespan": "critical-path", "flow_time": "srw*cp", "slo": "srw*cp"}
 """Base rule where no checkpoint fits: the best of the standard rules on most suites (``docs/results.md``)."""
+RACED = ("lft", "critical-path", "lst", "cp+demand+work", "srw*cp")
+"""Rules that may be the base under noise in a batch."""
+DRAWS, MOST_DRAWN_TASKS = 24, 20_000
+UNKNOWN_SIGMA = 0.3
+_DOMAIN = 0x42415345
 KINDS = {"makespan": rollout.MAKESPAN, "flow_time": rollout.FLOW_TIME, "slo": rollout.SLO}
 
 
@@ -190,12 +195,20 @@ class LearnedBase:
         )  # fmt: skip
 
 
-def make_base(desk: Desk, spec: str, prior: str, learned_options: Mapping[str, str], *, learning: bool) -> Base:
-    """The base policy that ``prior`` names; ``auto`` = ``evolved`` where a checkpoint fits, else a rule.
+def make_base(
+    desk: Desk, spec: str, prior: str, learned_options: Mapping[str, str], *, learning: bool, seed: int = 0
+) -> Base:
+    """The base policy that ``prior`` names.
+
+    ``auto`` = ``evolved`` where a checkpoint fits, else a rule; in a batch of uncertain durations the one of these and
+    the main rules that does best on drawn durations.
 
     Raises:
         PolicyError: if the named one does not exist or does not fit.
     """
+    replay = desk.simulator.replay
+    if prior == "auto" and replay.is_batch and replay.noise.kind != "exact":
+        prior = _best_on_draws(desk, learned_options, learning=learning, seed=seed)
     if prior == "auto" and not learning:
         prior = FALLBACK[desk.objective]
     if prior in ("auto", "evolved", "ppo"):
@@ -208,6 +221,34 @@ def make_base(desk: Desk, spec: str, prior: str, learned_options: Mapping[str, s
                 raise
             prior = FALLBACK[desk.objective]
     return rule_base(desk, spec, prior)
+
+
+def _best_on_draws(desk: Desk, learned_options: Mapping[str, str], *, learning: bool, seed: int) -> str:
+    """The candidate of least mean cost over batches whose durations are drawn from the declared noise."""
+    from dagsched.policies.registry import make_policy
+
+    replay = desk.simulator.replay
+    tried = [*(["evolved"] if learning else []), *RACED]
+    rng = np.random.default_rng(np.random.SeedSequence([seed, desk.simulator.policy_seed], spawn_key=(_DOMAIN,)))
+    sigma = replay.noise.sigma if replay.noise.kind == "lognormal" else UNKNOWN_SIGMA
+    factors = np.exp(sigma * rng.standard_normal((DRAWS, len(replay), 1)) - 0.5 * sigma**2)
+    count = int(np.clip(MOST_DRAWN_TASKS // len(replay), 1, DRAWS))
+    judge = cost_function(replay, desk.objective)  # type: ignore[arg-type]
+    simulator = Simulator(replay, policy_seed=desk.simulator.policy_seed)
+    costs: dict[str, float] = {}
+    for name in tried:
+        total = 0.0
+        try:
+            policy = make_policy(name, learned_options={**learned_options, "objective": desk.objective})
+            for factor in factors[:count]:
+                simulator.reset()
+                simulator.truth = read_only(replay.estimate * factor)
+                policy.begin(simulator)(MANY)
+                total += judge(simulator.state.task["finish"])
+        except PolicyError:  # no checkpoint fits
+            continue
+        costs[name] = total
+    return min(costs, key=lambda name: costs[name])
 
 
 def _learned(desk: Desk, spec: str, kind: str, learned_options: Mapping[str, str]) -> LearnedBase:

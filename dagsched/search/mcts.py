@@ -18,11 +18,12 @@ from dagsched.policies.learned import LearnedOptions, objective_of
 from dagsched.policies.sampling import OBJECTIVES
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT
+from dagsched.search import leaf as leafing
 from dagsched.search import race as racing
 from dagsched.search import rollout
 from dagsched.search import root as rooting
 from dagsched.search import tree as growing
-from dagsched.search.base import Base, Desk, make_base
+from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, make_base
 from dagsched.search.options import SearchOptions
 from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
 from dagsched.simulator import kernel
@@ -33,7 +34,6 @@ Runner = Callable[[int], None]
 _DOMAIN = 0x4D435453
 _SLICE = 8
 """Looks at the clock in a millisecond budget: a slice of simulations takes at most about this part of it."""
-_UNKNOWN_SIGMA = 0.3
 _Z = 1.0
 
 
@@ -201,6 +201,8 @@ class TreeSearcher(Searcher):
         super().__init__(simulator, desk, base, options)
         self.incumbent = Incumbent()
         self.arms = rooting.new_arms(options.candidates + 8)
+        horizon = _HORIZON * len(desk.whole.node_group)
+        self.leaf = leafing.new_leaf(len(desk.whole.workflow), options.leaf, max(horizon, _LEAST_HORIZON))
         self.tree = growing.new_tree(_TREE_NODES if options.select == "puct" else options.candidates + 8)
 
     def decide(self, legal: IntArray) -> int:
@@ -249,6 +251,8 @@ class TreeSearcher(Searcher):
 
     def _search(self, legal: IntArray, now: float, waiting: bool) -> None:
         desk = self.desk
+        if self.options.leaf != "rollout":
+            leafing.refit(self.leaf)
         first = self.incumbent.next(now)
         assert first is not None
         tasks = self.candidates(legal, first) if first != WAIT else np.append(self.candidates(legal, legal[0]), WAIT)
@@ -269,7 +273,7 @@ class TreeSearcher(Searcher):
                 began = time.perf_counter()
                 status = rooting.play(
                     desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms,
-                    desk.truth, count,
+                    self.leaf, desk.truth, count,
                 )  # fmt: skip
                 budget.spend(count, time.perf_counter() - began)
                 if status == kernel.GROW:
@@ -289,7 +293,7 @@ class TreeSearcher(Searcher):
             began = time.perf_counter()
             status = growing.grow(
                 desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, grown,
-                desk.truth, count,
+                self.leaf, desk.truth, count,
             )  # fmt: skip
             budget.spend(count, time.perf_counter() - began)
             if status == kernel.GROW:
@@ -297,6 +301,8 @@ class TreeSearcher(Searcher):
         return float(grown.range[growing.FOUND])
 
 
+_HORIZON, _LEAST_HORIZON = 3, 24
+"""Decisions after which the value is asked: so many times the nodes, and at least so many."""
 _WIDTH = 4
 _TREE_NODES = 20_000
 
@@ -308,7 +314,7 @@ class RaceSearcher(Searcher):
         super().__init__(simulator, desk, base, options)
         self.race = racing.new_race(options.candidates + 8, options.scenarios)
         replay = simulator.replay
-        sigma = {"exact": 0.0, "lognormal": replay.noise.sigma}.get(replay.noise.kind, _UNKNOWN_SIGMA)
+        sigma = {"exact": 0.0, "lognormal": replay.noise.sigma}.get(replay.noise.kind, UNKNOWN_SIGMA)
         self.scenarios = racing.Scenarios(
             quantile=np.zeros((options.scenarios, len(replay))),
             factor=np.zeros((options.scenarios, len(replay))),
@@ -352,9 +358,10 @@ class RaceSearcher(Searcher):
         desk, race, budget = self.desk, self.race, self.budget
         racing.open_race(race, tasks)
         np.copyto(desk.buckets.key, desk.noise.key)
-        rounds = rooting.phases(len(tasks))
+        rounds = 1 + rooting.phases(len(tasks) - 1) if len(tasks) > 2 else 1
         for turn in range(1, rounds + 1):
-            while count := budget.share(turn / rounds):
+            part = 1.0 if turn == rounds else 0.5 * turn / max(rounds - 1, 1)  # half is for the last, unbiased look
+            while count := budget.share(part):
                 if race.counter[racing.SCENARIO] >= race.value.shape[1]:
                     break
                 active = int(race.counter[racing.ACTIVE])
@@ -412,7 +419,9 @@ class MctsPolicy:
     def searcher(self, simulator: Simulator, objective: str) -> Searcher:
         """What decides step by step; not for plan mode."""
         desk = Desk(simulator, objective)
-        base = make_base(desk, self.name, self.options.prior, self.learned, learning=self.learning)
+        base = make_base(
+            desk, self.name, self.options.prior, self.learned, learning=self.learning, seed=self.options.seed
+        )
         tree = choose_mode(simulator.replay, self.options, objective) == "tree"
         return (TreeSearcher if tree else RaceSearcher)(simulator, desk, base, self.options)
 

@@ -23,7 +23,7 @@ from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Race.counter.
-COUNT, ACTIVE, SCENARIO, NEXT, PLAYED = range(5)
+COUNT, ACTIVE, SCENARIO, NEXT, PLAYED, SINCE = range(6)
 
 
 class Race(NamedTuple):
@@ -32,7 +32,7 @@ class Race(NamedTuple):
     task: IntArray  # [M] task, -1 = WAIT
     order: IntArray  # [M] active ones first
     value: FloatArray  # [M, K] cost in each scenario
-    counter: IntArray  # [5]
+    counter: IntArray  # [6]
 
 
 class Scenarios(NamedTuple):
@@ -50,7 +50,7 @@ def new_race(arms: int, scenarios: int) -> Race:
         task=np.zeros(arms, np.int64),
         order=np.zeros(arms, np.int64),
         value=np.zeros((arms, scenarios)),
-        counter=np.zeros(5, np.int64),
+        counter=np.zeros(6, np.int64),
     )
 
 
@@ -59,7 +59,7 @@ def open_race(race: Race, task: IntArray) -> None:
     count = len(task)
     race.task[:count] = task
     race.order[:count] = np.arange(count)
-    race.counter[:] = (count, count, 0, 0, 0)
+    race.counter[:] = (count, count, 0, 0, 0, 0)
 
 
 @inner
@@ -172,10 +172,10 @@ def race(P, R, D, V, B, C, A, simulations):  # type: ignore[no-untyped-def]
     return DONE
 
 
-def differences(race: Race) -> FloatArray:
+def differences(race: Race, since: int = 0) -> FloatArray:
     """``[active, scenarios]`` paired cost of each active action less that of the base, whole scenarios only."""
     active, done = int(race.counter[ACTIVE]), int(race.counter[SCENARIO])
-    return np.asarray(race.value[race.order[:active], :done] - race.value[0, :done])
+    return np.asarray(race.value[race.order[:active], since:done] - race.value[0, since:done])
 
 
 def drop_worse(race: Race) -> None:
@@ -186,17 +186,24 @@ def drop_worse(race: Race) -> None:
     race.order[1 : 1 + len(ranked)] = ranked
     race.counter[ACTIVE] = 1 + (len(ranked) + 1) // 2
     race.counter[NEXT] = 0
+    race.counter[SINCE] = race.counter[SCENARIO]
 
 
 def winner(race: Race, z: float) -> int:
-    """Place of the action to take: the best by mean difference if that is below 0 by ``z`` standard errors, else 0."""
-    gap = differences(race)
-    if gap.shape[1] < 2 or len(gap) < 2:
+    """Place of the action to take: the best by mean difference if that is below 0 by ``z`` standard errors, else 0.
+
+    Only scenarios since actions were last dropped count: what an action was chosen by flatters it.
+    """
+    gap = differences(race, int(race.counter[SINCE]))
+    if gap.shape[1] < _LEAST_SCENARIOS or len(gap) < 2:
         return 0
     mean = gap.mean(axis=1)
     error = gap.std(axis=1, ddof=1) / math.sqrt(gap.shape[1])
     best = int(mean.argmin())
     return int(race.order[best]) if mean[best] + z * error[best] < 0 else 0
+
+
+_LEAST_SCENARIOS = 4
 
 
 drop_stale(race, kernel.__file__, rollout.__file__)

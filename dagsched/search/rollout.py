@@ -40,7 +40,6 @@ from dagsched.simulator.kernel import (
     _sort,
     _start,
     choose_by_priority,
-    cold,
     entry,
     inner,
     reset_buckets,
@@ -255,12 +254,17 @@ def perturb(P, V, B, N, step):
 
 
 @inner
-def run_out(P, D, truth, B, most):
-    """Run the scratch to its end (or for ``most`` decisions) with the priority of ``B.key``; returns a status."""
+def fill_buckets(D, B):
+    """Hand every ready task of the scratch to empty buckets."""
     reset_buckets(B)
     for k in range(D.counter[READY]):
         D.fresh[k] = D.ready[k]
     D.counter[FRESH] = D.counter[READY]
+
+
+@inner
+def run_on(P, D, truth, B, most):
+    """Run the scratch to its end (or for ``most`` decisions) with the priority of ``B.key``; returns a status."""
     while most > 0:
         if not _has_room(P, D):
             return GROW
@@ -282,6 +286,13 @@ def run_out(P, D, truth, B, most):
 
 
 @inner
+def run_out(P, D, truth, B, most):
+    """The same from a state that the buckets do not know yet."""
+    fill_buckets(D, B)
+    return run_on(P, D, truth, B, most)
+
+
+@inner
 def cost(P, D, V):
     """Cost of the schedule that the scratch has run to its end: s, weighted s, or lateness."""
     if V.kind[0] == MAKESPAN:
@@ -297,18 +308,6 @@ def cost(P, D, V):
         if V.last[w] > -np.inf:
             total += _workflow_cost(P, V, w, V.last[w])
     return total
-
-
-@cold
-def simulate(P, R, D, V, B, truth, task):
-    """One action from the root (NO_ACTION: none), then the priority of ``B.key`` to the end; returns a status."""
-    restore(P, R, D, V)
-    V.counter[SIMULATIONS] += 1
-    if task != NO_ACTION:
-        status = act(P, D, truth, task)
-        if status != DECIDE:
-            return status
-    return run_out(P, D, truth, B, MANY)
 
 
 @inner

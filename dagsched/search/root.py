@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dagsched.search import rollout
-from dagsched.search.rollout import cost, keep_log, perturb, simulate
+from dagsched.search import leaf, rollout
+from dagsched.search.leaf import finish
+from dagsched.search.rollout import SIMULATIONS, act, keep_log, perturb, restore
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import DONE, GROW, entry, inner
+from dagsched.simulator.kernel import DECIDE, DONE, GROW, entry, inner
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
@@ -67,7 +68,7 @@ def phases(arms: int) -> int:
 
 
 @entry
-def play(P, R, D, V, B, N, G, A, truth, simulations):  # type: ignore[no-untyped-def]
+def play(P, R, D, V, B, N, G, A, E, truth, simulations):  # type: ignore[no-untyped-def]
     """So many simulations, the active arms in turn; the best schedule found is logged in ``G``.
 
     The first simulation of an arm follows the unperturbed keys. Returns DONE, or GROW if a log is too short (the
@@ -77,15 +78,19 @@ def play(P, R, D, V, B, N, G, A, truth, simulations):  # type: ignore[no-untyped
         arm = A.order[A.counter[NEXT]]
         before = N.random[0]
         perturb(P, V, B, N, A.visits[arm])
-        status = simulate(P, R, D, V, B, truth, A.task[arm])
-        value = cost(P, D, V)
-        better = status == DONE and value < A.found[0]
-        if status == GROW or (better and not keep_log(D, G, V)):
+        restore(P, R, D, V)
+        V.counter[SIMULATIONS] += 1
+        status, value, finished = act(P, D, truth, A.task[arm]), np.inf, False
+        if status == DECIDE:
+            status, value, finished = finish(P, D, V, B, E, truth, A.found[0])
+        better = finished and status == DONE and value < A.found[0]
+        if status != DONE or (better and not keep_log(D, G, V)):
             N.random[0] = before
             return GROW
         A.visits[arm] += 1
         A.total[arm] += value
-        A.best[arm] = min(A.best[arm], value)
+        if finished:
+            A.best[arm] = min(A.best[arm], value)
         if better:
             A.found[0] = value
             A.counter[BEST] = arm
@@ -120,4 +125,4 @@ def halve(A):  # type: ignore[no-untyped-def]
     A.counter[NEXT] = 0
 
 
-drop_stale(play, kernel.__file__, rollout.__file__)
+drop_stale(play, kernel.__file__, rollout.__file__, leaf.__file__)

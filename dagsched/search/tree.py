@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dagsched.search import rollout
-from dagsched.search.rollout import MANY, NO_ACTION, SIMULATIONS, WAIT, act, cost, keep_log, perturb, restore, run_out
+from dagsched.search import leaf, rollout
+from dagsched.search.leaf import finish
+from dagsched.search.rollout import NO_ACTION, SIMULATIONS, WAIT, act, cost, keep_log, perturb, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,
@@ -24,7 +25,6 @@ from dagsched.simulator.kernel import (
     NONE,
     NOT_LATE,
     READY,
-    Problem,
     _advance,
     _any_eligible,
     _fits_somewhere,
@@ -255,19 +255,20 @@ def _descend(P, D, truth, N, T):  # type: ignore[no-untyped-def]
 
 
 @entry
-def grow(P, R, D, V, B, N, G, T, truth, simulations):  # type: ignore[no-untyped-def]
+def grow(P, R, D, V, B, N, G, T, E, truth, simulations):  # type: ignore[no-untyped-def]
     """So many simulations; the best schedule found is logged in ``G``. Returns DONE, or GROW if a log is too short."""
     for _ in range(simulations):
         restore(P, R, D, V)
         V.counter[SIMULATIONS] += 1
         before = N.random[0]
         length, status = _descend(P, D, truth, N, T)
-        leaf = T.path[length - 1]
-        if status == DECIDE:
-            perturb(P, V, B, N, T.visits[leaf])
-            status = run_out(P, D, truth, B, MANY)
-        value = cost(P, D, V) if status == DONE else np.inf
-        better = status == DONE and value < T.range[FOUND]
+        value, finished = np.inf, True
+        if status == DONE:
+            value = cost(P, D, V)
+        elif status == DECIDE:
+            perturb(P, V, B, N, T.visits[T.path[length - 1]])
+            status, value, finished = finish(P, D, V, B, E, truth, T.range[FOUND])
+        better = finished and status == DONE and value < T.range[FOUND]
         if status != DONE or (better and not keep_log(D, G, V)):
             N.random[0] = before
             return GROW
@@ -278,9 +279,4 @@ def grow(P, R, D, V, B, N, G, T, truth, simulations):  # type: ignore[no-untyped
     return DONE
 
 
-def size_for(problem: Problem, simulations: int, width: int) -> int:
-    """Nodes that a search of so many simulations can use, within reason."""
-    return int(min(1 + (simulations + 1) * (width + 1), 200_000)) + min(len(problem.task), 64)
-
-
-drop_stale(grow, kernel.__file__, rollout.__file__)
+drop_stale(grow, kernel.__file__, rollout.__file__, leaf.__file__)
