@@ -96,13 +96,15 @@ class Desk:
         self.arrived = arrived
 
     def grow(self) -> None:
-        """Double the room of every log; the root must be taken again."""
+        """Double the room of every log, which keep what they hold; the root must be taken again."""
         room = 2 * max(len(self.scratch.alloc), len(self.simulator.state.alloc))
-        self.root, self.scratch = (new_state(self.whole, room, 2 * room) for _ in range(2))
+        decisions = max(2 * room, len(self.scratch.decision))
+        self.root, self.scratch = (new_state(self.whole, room, decisions) for _ in range(2))
         for state in (self.root, self.scratch):
             kernel.reset(self.whole, state)
         self.view = self.view._replace(live=np.zeros(room, np.int64))
-        self.log = self._new_log()
+        old, self.log = self.log, self._new_log()
+        self.log.time[: len(old.time)], self.log.task[: len(old.task)] = old.time, old.task
 
     def open(self) -> IntArray:
         """Unfinished tasks of arrived workflows."""

@@ -107,6 +107,9 @@ class Searcher:
         """The task to start now, of those that may start, or WAIT."""
         raise NotImplementedError
 
+    def must_wait(self) -> None:
+        """The starvation guard lets nothing start now."""
+
     def run(self, most: int) -> None:
         """Go on until the end or for so many started tasks."""
         simulator = self.simulator
@@ -116,6 +119,7 @@ class Searcher:
         while going and most > 0:
             legal = simulator.eligible()
             if not len(legal):  # overdue work fits nowhere: only WAIT is legal
+                self.must_wait()
                 going = simulator.wait()
                 continue
             simulator.state.counter[kernel.FRESH] = 0
@@ -179,6 +183,18 @@ class Searcher:
         self.desk.grow()
         self.desk.take_root()
 
+    def simulate(self, call: Callable[[int], int], count: int, played: Callable[[], int]) -> None:
+        """So many simulations by ``call``, however often logs must grow: their room depends on what is yet to come."""
+        began, left = time.perf_counter(), count
+        while left > 0:
+            before = played()
+            status = call(left)
+            left -= played() - before
+            if status != kernel.GROW:
+                break
+            self.regrow()
+        self.budget.spend(count, time.perf_counter() - began)
+
     def value(self) -> float:
         """Cost of the finished scratch, whose decisions become the log."""
         desk = self.desk
@@ -219,6 +235,11 @@ class TreeSearcher(Searcher):
         self.incumbent.at += 1
         return task
 
+    def must_wait(self) -> None:
+        """See :meth:`Searcher.must_wait`; the incumbent has this WAIT among its decisions."""
+        if self.incumbent.next(self.simulator.now) == WAIT:
+            self.incumbent.at += 1
+
     def _fits(self, legal: IntArray, now: float) -> bool:
         task = self.incumbent.next(now)
         return task is not None and (task == WAIT or task in legal)
@@ -228,7 +249,7 @@ class TreeSearcher(Searcher):
         when, old = self.incumbent.rest()
         self.roll_base()
         self.incumbent.replace(self.desk, self.value())
-        if len(old):
+        if len(old) and (self.options.simulations or self.options.budget_ms):
             time_, task = self.incumbent.rest()
             planned = np.full(len(self.desk.whole.task), np.inf)
             planned[task[::-1]] = time_[::-1]
@@ -258,46 +279,50 @@ class TreeSearcher(Searcher):
         tasks = self.candidates(legal, first) if first != WAIT else np.append(self.candidates(legal, legal[0]), WAIT)
         if waiting and first != WAIT:
             tasks = np.append(tasks, WAIT)
-        best = self._grow(tasks, first, waiting) if self.options.select == "puct" else self._play(tasks, first)
+        best = self._grow(tasks, first) if self.options.select == "puct" else self._play(tasks, first)
         if best < self.incumbent.value:
             self.incumbent.replace(desk, best)
             self.load_keys(self.incumbent.rest()[1])
 
     def _play(self, tasks: IntArray, first: int) -> float:
         """Sequential halving (or equal shares) over first actions; the least cost found."""
-        desk, arms, budget = self.desk, self.arms, self.budget
+        desk, arms = self.desk, self.arms
+
+        def play(count: int) -> int:
+            return int(
+                rooting.play(
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms,
+                    self.leaf, desk.truth, count,
+                )
+            )  # fmt: skip
+
         rooting.open_arms(arms, tasks, int(np.flatnonzero(tasks == first)[0]), self.incumbent.value)
         rounds = 1 if self.options.select == "uniform" else rooting.phases(len(tasks))
         for turn in range(1, rounds + 1):
-            while count := budget.share(turn / rounds):
-                began = time.perf_counter()
-                status = rooting.play(
-                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms,
-                    self.leaf, desk.truth, count,
-                )  # fmt: skip
-                budget.spend(count, time.perf_counter() - began)
-                if status == kernel.GROW:
-                    self.regrow()
+            while count := self.budget.share(turn / rounds):
+                self.simulate(play, count, lambda: int(arms.visits[: len(tasks)].sum()))
             rooting.halve(arms)
         return float(arms.found[0])
 
-    def _grow(self, tasks: IntArray, first: int, waiting: bool) -> float:
+    def _grow(self, tasks: IntArray, first: int) -> float:
         """PUCT in a tree; the least cost found."""
-        desk, grown, budget = self.desk, self.tree, self.budget
+        desk, grown = self.desk, self.tree
+
+        def grow(count: int) -> int:
+            return int(
+                growing.grow(
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, grown,
+                    self.leaf, desk.truth, count,
+                )
+            )  # fmt: skip
+
         rank = np.where(tasks == first, 0.0, np.arange(1.0, len(tasks) + 1))
         prior = 0.5 ** np.minimum(rank, 30.0)
         growing.open_tree(
-            grown, tasks, prior / prior.sum(), self.incumbent.value, width=_WIDTH, waiting=waiting and self.options.wait
+            grown, tasks, prior / prior.sum(), self.incumbent.value, width=_WIDTH, waiting=self.options.wait
         )
-        while count := budget.share(1.0):
-            began = time.perf_counter()
-            status = growing.grow(
-                desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, grown,
-                self.leaf, desk.truth, count,
-            )  # fmt: skip
-            budget.spend(count, time.perf_counter() - began)
-            if status == kernel.GROW:
-                self.regrow()
+        while count := self.budget.share(1.0):
+            self.simulate(grow, count, lambda: int(grown.visits[0]))
         return float(grown.range[growing.FOUND])
 
 
@@ -356,6 +381,14 @@ class RaceSearcher(Searcher):
 
     def _search(self, tasks: IntArray) -> int:
         desk, race, budget = self.desk, self.race, self.budget
+
+        def play(count: int) -> int:
+            return int(
+                racing.race(
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, count
+                )
+            )
+
         racing.open_race(race, tasks)
         np.copyto(desk.buckets.key, desk.noise.key)
         rounds = 1 + rooting.phases(len(tasks) - 1) if len(tasks) > 2 else 1
@@ -366,13 +399,7 @@ class RaceSearcher(Searcher):
                     break
                 active = int(race.counter[racing.ACTIVE])
                 count = max(active, count - count % active)
-                began = time.perf_counter()
-                status = racing.race(
-                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, count
-                )
-                budget.spend(count, time.perf_counter() - began)
-                if status == kernel.GROW:
-                    self.regrow()
+                self.simulate(play, count, lambda: int(race.counter[racing.PLAYED]))
             if turn < rounds and race.counter[racing.SCENARIO] > 0:
                 racing.drop_worse(race)
         return int(race.task[racing.winner(race, _Z)])
@@ -464,6 +491,8 @@ class MctsPolicy:
 def make_mcts(spec: str, options: Mapping[str, str], *, learning: bool) -> MctsPolicy:
     """The policy for a spec ``mcts`` or ``mcts-rules``; raises :class:`PolicyError` for wrong options."""
     learned = LearnedOptions.parse(spec, "evolved", options)
+    if not learning and options.get("prior") in ("evolved", "ppo"):
+        raise PolicyError(f"policy {spec!r}: mcts-rules uses no trained policy; choose a rule as prior")
     return MctsPolicy(
         spec,
         SearchOptions.parse(spec, options),
