@@ -21,7 +21,7 @@ OPTIONS: Mapping[str, str] = {
     "time_limit": "plan: seconds in all instead",
     "scenarios": "race: most scenarios for each decision (32)",
     "candidates": "most first actions looked at (16)",
-    "leaf": "what a simulation ends with: rollout, value (of a trained network) or mix (rollout)",
+    "leaf": "tree, what a simulation ends with: rollout, value (learned in place) or mix (rollout)",
     "prior": "base policy: ppo, evolved or a rule (auto: evolved if a checkpoint fits, else the best rule)",
     "select": "tree: halving, puct or uniform (halving)",
     "wait": "1 = WAIT is an action (1)",
