@@ -419,6 +419,7 @@ class MctsPolicy:
         learning: False for ``mcts-rules``, which reads no checkpoint.
         improved: told how plan mode gets on.
         found: what plan mode found, newest last.
+        counters: of the searches decision by decision, which count their simulations.
     """
 
     name: str
@@ -427,11 +428,18 @@ class MctsPolicy:
     learning: bool = True
     improved: Improved | None = None
     found: list[PlanResult] = field(default_factory=list)
+    counters: list[IntArray] = field(default_factory=list)
 
     @property
     def reproducible(self) -> bool:
         """Whether the budget is a number of simulations."""
         return self.options.reproducible
+
+    @property
+    def simulations(self) -> int:
+        """Schedules simulated so far, over all replays; those of the base policy on the way count too."""
+        stepwise = sum(int(counter[rollout.SIMULATIONS]) for counter in self.counters)
+        return stepwise + sum(plan.schedules for plan in self.found)
 
     def begin(self, simulator: Simulator) -> Callable[[int], None]:
         """See :class:`dagsched.policies.base.Policy`."""
@@ -446,6 +454,7 @@ class MctsPolicy:
     def searcher(self, simulator: Simulator, objective: str) -> Searcher:
         """What decides step by step; not for plan mode."""
         desk = Desk(simulator, objective)
+        self.counters.append(desk.view.counter)  # the counter alone: a kept desk would hold a replay's memory
         base = make_base(
             desk, self.name, self.options.prior, self.learned, learning=self.learning, seed=self.options.seed
         )
