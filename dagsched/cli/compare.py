@@ -19,6 +19,7 @@ EXAMPLES = examples(
     "dagsched compare workloads/wfcommons --out runs/first",
     "dagsched compare psplib/j30 --policies lft,mts,sampling:n=1000:fbi=1",
     "dagsched compare workloads/wfcommons --arrivals poisson:0.8 --deadlines tight --objective slo --replays 20",
+    "dagsched compare psplib/j30 --policies lft,mcts --simulations 20 --ablate --out runs/ablation",
     "dagsched compare workloads/wfcommons --noise 0.3 --replays 10 --policies heft,srw,my_rule.py:score",
 )
 
@@ -62,6 +63,15 @@ def compare(
     prior: options.Prior = None,
     workers: options.Workers = None,
     time_limit: options.TimeLimit = None,
+    ablate: Annotated[
+        bool,
+        typer.Option(
+            "--ablate",
+            metavar=options.FLAG,
+            help="Add variants of the first planner (mcts, if none is named) that differ in one thing each: nothing "
+            "learned, no WAIT, other leaves, selections and budgets. The report then shows what search contributes.",
+        ),
+    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", "-j", help="Processes; the result does not depend on it. Default: one per core."),
@@ -104,6 +114,7 @@ def compare(
     """
     from dagsched.cli.console import Interrupted, output, progress, say
     from dagsched.cli.loading import load_all
+    from dagsched.evaluate.ablation import with_planner
     from dagsched.evaluate.compare import compare_baselines
     from dagsched.evaluate.config import DEFAULT_POLICIES
     from dagsched.evaluate.runner import default_jobs
@@ -114,6 +125,8 @@ def compare(
         search=search, budget_ms=budget_ms, simulations=simulations, scenarios=scenarios, leaf=leaf, prior=prior,
         workers=workers, time_limit=time_limit,
     )  # fmt: skip
+    if ablate:
+        specs = with_planner(specs)
     specs = [with_options(spec, planner) for spec in specs]
     try:
         workloads = load_all(paths, format=format, strict=strict, processors=processors, known=known)
@@ -137,6 +150,7 @@ def compare(
                 out=out,
                 save_schedules=save_schedules,
                 validate=validate,
+                ablate=ablate,
                 progress=update,
                 say=say,
             )

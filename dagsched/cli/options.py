@@ -140,4 +140,5 @@ def planner_options(**given: object) -> dict[str, object]:
         from dagsched.cli.train import parse_budget
 
         given["time_limit"] = f"{parse_budget(str(given['time_limit']), 'time-limit'):g}"
-    return {key: value for key, value in given.items() if value is not None}
+    shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in given.items()}
+    return {key: value for key, value in shown.items() if value is not None}

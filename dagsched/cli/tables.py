@@ -28,6 +28,7 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
     table = comparison.table
     tables = [head for metric in head_metrics(table) if (head := _head(table, metric)) is not None]
     console.print(Columns(tables, padding=(1, 4)))
+    _print_contribution(comparison, console)
     console.print()
     console.print(Text(comparison.verdict, style="bold"))
     _print_scope(comparison, console)
@@ -81,6 +82,42 @@ def _head(table: ResultTable, metric: str) -> Table | None:
             style="bold green" if best else None,
         )
     return grid
+
+
+def _print_contribution(comparison: Comparison, console: Console) -> None:
+    """What search contributes: the planners against the first one, with their decision times and simulations."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from dagsched.evaluate.columns import DECISION_QUANTILES, digits, metric_label
+    from dagsched.evaluate.effects import amount_text, interval_text
+
+    found = comparison.contribution
+    if found is None:
+        return
+    title = Text(f"What search contributes: {metric_label(found.metric)} against {found.planner}", "bold")
+    grid = Table(title=title, title_justify="left", box=None)
+    grid.pad_edge = False
+    grid.add_column("variant")
+    grid.add_column(Text("[95% interval]"), no_wrap=True)
+    for head in ("ms p50", "ms p99", "simulations/s"):
+        grid.add_column(head, justify="right", no_wrap=True)
+    columns = list(DECISION_QUANTILES)
+    for variant in found.variants:
+        own = variant.policy == found.planner
+        effect, shown = variant.effect, ""
+        if not own and effect.interval is not None:
+            amount = amount_text(effect.interval.mean, found.metric, relative=effect.relative)
+            shown = f"{amount} {interval_text(effect, found.metric)}"
+        times = (variant.decision_ms[columns.index(f"decision_ms_p{q}")] for q in (50, 99))
+        grid.add_row(
+            Text(f"{variant.change}: {variant.policy}" if variant.policy == found.base else variant.change),
+            Text(shown),
+            *("" if number != number else digits(number) for number in (*times, variant.rate)),
+            style="bold" if own else None,
+        )
+    console.print()
+    console.print(grid)
 
 
 def _print_scope(comparison: Comparison, console: Console) -> None:

@@ -20,7 +20,17 @@ KEY_COLUMNS = (
 UTILISATION = "utilisation_"
 """Prefix of the one column per resource."""
 
-TIMING_METRICS = ("decision_ms_p50", "decision_ms_p99")
+DECISION_QUANTILES = {
+    "decision_ms_p1": 1.0,
+    "decision_ms_p25": 25.0,
+    "decision_ms_p50": 50.0,
+    "decision_ms_p75": 75.0,
+    "decision_ms_p99": 99.0,
+    "decision_ms_max": 100.0,
+}
+"""Percentiles of the time a policy takes for a decision, by column."""
+
+TIMING_METRICS = tuple(DECISION_QUANTILES)
 """Measured columns: they differ between runs and so go to ``timings.csv``."""
 
 _BEFORE_UTILISATION = (
@@ -95,7 +105,7 @@ def result_columns(resources: Sequence[str]) -> tuple[str, ...]:
 
 def timing_columns() -> tuple[str, ...]:
     """Columns of ``timings.csv``, in order."""
-    return ("workload", "replay", "policy", *TIMING_METRICS)
+    return ("workload", "replay", "policy", *TIMING_METRICS, "seconds", "simulations")
 
 
 def direction(metric: str) -> int:

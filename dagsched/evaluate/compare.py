@@ -11,11 +11,12 @@ import json
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError, PolicyError
+from dagsched.evaluate.ablation import expand, first_planner, with_planner
 from dagsched.evaluate.compiling import ensure_compiled
 from dagsched.evaluate.config import (
     DEFAULT_POLICIES,
@@ -26,6 +27,7 @@ from dagsched.evaluate.config import (
     read_cluster,
 )
 from dagsched.evaluate.drawing import drawn_workload
+from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
 from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, run_jobs, split
@@ -63,6 +65,7 @@ def compare_baselines(
     out: str | Path | None = None,
     save_schedules: bool = False,
     validate: bool = True,
+    ablate: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Comparison:
@@ -95,6 +98,8 @@ def compare_baselines(
             Those files of an earlier comparison are removed at the start.
         save_schedules: keep every schedule under ``out/schedules``.
         validate: check every schedule with the independent validator.
+        ablate: add variants of the first planner among the policies (``mcts``, if there is none) that differ in one
+            thing each; see :mod:`dagsched.evaluate.ablation`.
         progress: called with (finished runs, all runs).
         say: called with one line for every remark (resuming, compiling).
 
@@ -108,7 +113,7 @@ def compare_baselines(
         PolicyCrashError: if a policy fails or its schedule is not valid.
     """
     config = CompareConfig(
-        policies=tuple(policies),
+        policies=tuple(with_planner(policies) if ablate else policies),
         cluster=cluster if isinstance(cluster, Cluster) else read_cluster(cluster),
         replays=replays,
         seed=seed,
@@ -136,6 +141,8 @@ def compare_baselines(
             from dagsched.formats import load
 
             workloads += load(entry, format=format, strict=strict, processors=processors, known=known)
+    if ablate:
+        config = ablated(workloads[:limit], config)
     return run_comparison(workloads[:limit], config, jobs=jobs, out=out, progress=progress, say=say)
 
 
@@ -178,6 +185,20 @@ def run_comparison(
         write_results(comparison, folder, schedules=log.folder)
         log.remove()
     return comparison
+
+
+def ablated(workloads: Sequence[Workload], config: CompareConfig) -> CompareConfig:
+    """The configuration with the variants of its first planner, for the modes that run on replay 0 of each workload.
+
+    Raises:
+        PolicyError: if the planner refuses every replay.
+    """
+    planner = first_planner(config.policies)
+    assert planner is not None
+    replays = (build_replay(workload, config, 0) for workload in prepare(workloads, config))
+    found = resolve(planner, replays, config.learned_options)
+    policies = expand(config.policies, found.modes, found.base, found.rule)
+    return replace(config, policies=policies, ablation_base=found.base)
 
 
 def given_options(objective: str | None, checkpoint: str | Path | None) -> dict[str, str]:

@@ -56,6 +56,7 @@ class CompareConfig:
             checkpoints, by the nature of each replay.
         validate: check every schedule with the independent validator.
         save_schedules: keep every schedule as JSON.
+        ablation_base: policy that the first planner starts from, if its variants were added (``--ablate``).
 
     Raises:
         ConfigError: naming the option, what was found and what is expected.
@@ -73,6 +74,7 @@ class CompareConfig:
     learned_options: Mapping[str, str] = field(default_factory=dict)
     validate: bool = True
     save_schedules: bool = False
+    ablation_base: str | None = None
 
     def __post_init__(self) -> None:
         _check_policies(self.policies)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dagsched.evaluate.columns import DECISION_QUANTILES
 from dagsched.graph import critical_path, lower_bound
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
@@ -27,7 +28,7 @@ _SPREAD_FLOOR = 1e-12
 def metrics(schedule: Schedule) -> Metrics:
     """All metrics of one complete schedule, in the order of the columns of ``results.csv``.
 
-    Times are in seconds, shares and ratios have no unit. ``decision_ms_p50`` and ``decision_ms_p99`` are
+    Times are in seconds, shares and ratios have no unit. The columns ``decision_ms_...`` are
     measured and belong in ``timings.csv`` (:data:`dagsched.evaluate.columns.TIMING_METRICS`).
     """
     return {
@@ -150,15 +151,14 @@ def decisions(schedule: Schedule) -> Metrics:
     """Counts of the decision log, and the milliseconds the policy took for each decision where measured.
 
     ``decisions`` counts all, WAIT included; ``wait_actions`` only WAIT; ``truncated_share`` = decisions whose
-    candidates were cut / decisions; ``decision_ms_p50`` and ``decision_ms_p99`` are percentiles.
+    candidates were cut / decisions; ``decision_ms_p1`` to ``decision_ms_p99`` are percentiles.
     """
     count = len(schedule.decision_task)
     times = schedule.timings_ms
     return {
         "decisions": float(count),
         "wait_actions": float((schedule.decision_task == WAIT).sum()),
-        "decision_ms_p50": float(np.percentile(times, 50)) if len(times) else None,
-        "decision_ms_p99": float(np.percentile(times, 99)) if len(times) else None,
+        **{name: float(np.percentile(times, q)) if len(times) else None for name, q in DECISION_QUANTILES.items()},
         "truncated_share": _ratio(float(schedule.truncated_decisions), float(count)),
     }
 

@@ -27,6 +27,7 @@ from dagsched.files import write_atomic
 from dagsched.workload import Workload
 
 if TYPE_CHECKING:
+    from dagsched.evaluate.contribution import Contribution
     from dagsched.schedule import Schedule
 
 SUMMARY_VERSION = 1
@@ -75,6 +76,15 @@ class Comparison:
         """Policies, best first by the objective."""
         return tuple(effect.policy for effect in effects(self.table, OBJECTIVE_METRIC[self.config.objective]))
 
+    @property
+    def contribution(self) -> Contribution | None:
+        """What its planners contribute by the objective; ``None`` if it has none."""
+        from dagsched.evaluate.contribution import contribution
+
+        config = self.config
+        metric = OBJECTIVE_METRIC[config.objective]
+        return contribution(self.table, self.timings, metric, config.objective, config.ablation_base)
+
     def mean(self, metric: str) -> dict[str, float]:
         """Mean of a metric by policy: over workloads, of the mean over replays."""
         return {effect.policy: effect.mean for effect in effects(self.table, metric)}
@@ -97,8 +107,8 @@ def results_csv(comparison: Comparison) -> str:
 
 
 def timings_csv(comparison: Comparison) -> str:
-    """The text of ``timings.csv``: milliseconds a decision, and seconds of the whole run."""
-    return _csv((*timing_columns(), "seconds"), comparison.timings)
+    """The text of ``timings.csv``: milliseconds a decision, seconds of the whole run, simulations of a planner."""
+    return _csv(timing_columns(), comparison.timings)
 
 
 def _csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -117,6 +127,7 @@ def summary(comparison: Comparison, command: str) -> dict[str, Any]:
         "summary_version": SUMMARY_VERSION,
         "objective": config.objective,
         "verdict": comparison.verdict,
+        "ablation_base": config.ablation_base,
         "ranking": list(comparison.ranking),
         "policies": {policy: _policy_summary(policy, found) for policy in table.policies},
         "refusals": [asdict(refusal) for refusal in comparison.refusals],
@@ -229,8 +240,9 @@ def render(rows: Sequence[Row], timings: Sequence[Row], about: Mapping[str, Any]
     from dagsched.evaluate.report import build_report, render_report
 
     data = build_report(
-        rows, drawn, about["provenance"], about["objective"], timings=timings, refusals=about.get("refusals", ())
-    )
+        rows, drawn, about["provenance"], about["objective"], timings=timings, refusals=about.get("refusals", ()),
+        ablation_base=about.get("ablation_base"),
+    )  # fmt: skip
     return render_report(data)
 
 

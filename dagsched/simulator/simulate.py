@@ -77,9 +77,23 @@ def load_kernels(spec: str) -> None:
     kind = kinds.get(parse_spec(spec)[0])
     if kind in ("rule", "list"):
         simulate(_tiny(), spec)
+    elif kind == "planner":
+        _load_planner(spec)
     elif kind == "learned":
         with contextlib.suppress(PolicyError):
             simulate(_tiny(), spec)
+
+
+def _load_planner(spec: str) -> None:
+    """Run each kind of search on the tiny replay: which one a replay needs is not known yet."""
+    from dagsched.policies.registry import parse_spec
+
+    name, given = parse_spec(spec)
+    kept = [f"{key}={given[key]}" for key in ("leaf", "select", "wait") if key in given]
+    for search in ("plan", "tree", "race"):
+        simulate(_tiny(), ":".join([name, f"search={search}", "simulations=2", *kept]))
+    pooled = Replay.build(_tiny().workload, Cluster.pooled({"cpu": 2.0}))
+    simulate(pooled, f"{name}:search=plan:simulations=2")
 
 
 def warmup() -> None:

@@ -1,7 +1,7 @@
 """The HTML report of a comparison: :func:`build_report` gathers the numbers, :func:`render_report` the page.
 
-``data.py`` says what is shown, ``build.py`` computes it, ``page.py`` puts it together, ``tables.py``, ``charts.py``
-and ``gantt_svg.py`` are its parts, ``style.py`` the look.
+``data.py`` says what is shown, ``build.py`` computes it, ``page.py`` puts it together, ``tables.py``, ``charts.py``,
+``search_part.py`` and ``gantt_svg.py`` are its parts, ``style.py`` the look.
 May import the rest of ``evaluate``; knows nothing of the simulator.
 """
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import direction, display, metric_label
+from dagsched.evaluate.contribution import contribution
 from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, is_relative, verdict
 from dagsched.evaluate.gantt import gantt_chart
 from dagsched.evaluate.report.data import (
@@ -51,6 +52,7 @@ def build_report(
     title: str = "Scheduler comparison",
     timings: Sequence[Row] = (),
     refusals: Sequence[Mapping[str, object]] = (),
+    ablation_base: str | None = None,
 ) -> ReportData:
     """Compute everything a report shows.
 
@@ -62,6 +64,7 @@ def build_report(
         title: heading of the page.
         timings: rows of ``timings.csv``.
         refusals: entries with ``policy`` and ``reason``: replays that a policy refused.
+        ablation_base: policy that the first planner starts from, if known.
 
     Raises:
         ConfigError: for no rows, rows that are no results or an unknown objective.
@@ -86,6 +89,7 @@ def build_report(
         heads=heads,
         missing=() if table.has("slo_violation_rate") else (("slo_violation_rate", "no workflow has a deadline"),),
         bars=HeadTable(metric, ranking),
+        search=contribution(table, timings, metric, objective, ablation_base),
         workloads=_workload_table(table, metric, order),
         profile=_profile(table, metric, order),
         matrix=_matrix(table, metric, order),

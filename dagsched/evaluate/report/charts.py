@@ -18,7 +18,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 1000.0, 380.0, 52.0, 16.0, 14.0,
 
 def effect_bars(head: HeadTable) -> str:
     """One line a policy: effect against the best as a bar from zero, with its 95% interval."""
-    ends = [end for e in head.rows for end in _ends(e)]
+    ends = [end for e in head.rows for end in ends_of(e)]
     low, high = _domain(ends)
     rows = [_bar(effect, head.metric, low, high) for effect in head.rows]
     return f'<div class="card"><div class="bars">{"".join(rows)}</div></div>'
@@ -73,10 +73,15 @@ def profile_chart(profile: Profile) -> str:
 
 def round_marks(span: float) -> list[float]:
     """About six round numbers from 0 to ``span``."""
+    step = round_step(span)
+    return [step * k for k in range(int(span / step + 1e-9) + 1)]
+
+
+def round_step(span: float) -> float:
+    """A round number, about six of which make up ``span``."""
     rough = span / 6
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
-    return [step * k for k in range(int(span / step + 1e-9) + 1)]
+    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough)
 
 
 def _steps(xs: list[float], ys: list[float]) -> str:
@@ -87,15 +92,17 @@ def _steps(xs: list[float], ys: list[float]) -> str:
     return "".join(path)
 
 
-def _ends(effect: Effect) -> list[float]:
+def ends_of(effect: Effect) -> list[float]:
+    """Mean and ends of the interval as shares or differences; empty without a paired effect."""
     interval = effect.interval
     if interval is None:
         return []
     ends = (interval.mean, interval.low, interval.high)
-    return [_scaled(end, effect) for end in ends if end is not None and math.isfinite(end)]
+    return [scaled(end, effect) for end in ends if end is not None and math.isfinite(end)]
 
 
-def _scaled(amount: float, effect: Effect) -> float:
+def scaled(amount: float, effect: Effect) -> float:
+    """A log ratio as share, a difference as it is."""
     return math.expm1(min(amount, 50.0)) if effect.relative else amount
 
 
@@ -125,12 +132,12 @@ def _bar(effect: Effect, metric: str, low: float, high: float) -> str:
     if best:
         marks.append(f'<i class="dot" style="left:{zero:.2f}%"></i>')
     elif interval is not None:
-        mean = place(_scaled(interval.mean, effect))
+        mean = place(scaled(interval.mean, effect))
         left, width = min(zero, mean), abs(mean - zero)
         marks.append(f'<i class="fill" style="left:{left:.2f}%;width:{width:.2f}%"></i>')
         note = text(amount_text(interval.mean, metric, relative=effect.relative))
         if interval.low is not None and interval.high is not None:
-            a, b = place(_scaled(interval.low, effect)), place(_scaled(interval.high, effect))
+            a, b = place(scaled(interval.low, effect)), place(scaled(interval.high, effect))
             marks.append(f'<i class="whisk" style="left:{a:.2f}%;width:{b - a:.2f}%"></i>')
             marks += [f'<i class="cap" style="left:{end:.2f}%"></i>' for end in (a, b)]
             note += f' <span class="ci">{text(interval_text(effect, metric))}</span>'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dagsched.evaluate.contribution import Contribution
 from dagsched.evaluate.effects import Effect
 from dagsched.evaluate.gantt import GanttChart
 from dagsched.workflow import FloatArray, IntArray
@@ -113,6 +114,7 @@ class ReportData:
         heads: the head tables that have values.
         missing: head tables without values, with the reason.
         bars: the objective's effects, best first.
+        search: what the planners contribute; ``None`` without planners.
         workloads, profile, matrix: per workload and pairwise; by the objective's metric.
         spreads: how steady each policy is.
         slices: rankings within parts; empty if there is one part only.
@@ -131,6 +133,7 @@ class ReportData:
     heads: tuple[HeadTable, ...]
     missing: tuple[tuple[str, str], ...]
     bars: HeadTable
+    search: Contribution | None
     workloads: WorkloadTable
     profile: Profile
     matrix: Matrix

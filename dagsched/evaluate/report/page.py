@@ -6,6 +6,7 @@ from dagsched.evaluate.columns import in_seconds, metric_label
 from dagsched.evaluate.report.charts import effect_bars, profile_chart
 from dagsched.evaluate.report.data import ReportData
 from dagsched.evaluate.report.gantt_svg import gantt_figure
+from dagsched.evaluate.report.search_part import budget_chart, time_chart, variant_table
 from dagsched.evaluate.report.style import CSS
 from dagsched.evaluate.report.tables import (
     head_table,
@@ -28,6 +29,7 @@ def render_report(data: ReportData) -> str:
     parts = [
         _heads(data),
         _bars(data) if several else "",
+        _search(data),
         _spreads(data),
         _profile(data) if several else "",
         _matrix(data) if several else "",
@@ -82,6 +84,23 @@ def _bars(data: ReportData) -> str:
     name = metric_label(data.bars.metric)
     lead = f"Difference from {data.reference} on the same replays, with 95% intervals; the bar starts at no difference."
     return _section(f"How far behind: {name}", lead, effect_bars(data.bars))
+
+
+def _search(data: ReportData) -> str:
+    found = data.search
+    if found is None:
+        return ""
+    lead = (
+        f"Every planner on the same replays, by {metric_label(found.metric)} against {found.planner}. Grey as above: "
+        "it may be chance. Simulations a second are those of the whole run, its overhead included; a decision "
+        "is a started task or a WAIT."
+    )
+    parts = [variant_table(found)]
+    if len(found.points) > 1:
+        parts.append(budget_chart(found))
+    if any(variant.measured for variant in found.variants):
+        parts.append(time_chart(found))
+    return _section("What search contributes", lead, f'<div class="stack">{"".join(parts)}</div>')
 
 
 def _spreads(data: ReportData) -> str:

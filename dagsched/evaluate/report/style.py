@@ -75,6 +75,16 @@ svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,Arial,sans-serif;fi
 .curve{fill:none;stroke-width:2.4;stroke-linejoin:round}
 .curve.other{stroke:var(--muted);opacity:.45;stroke-width:1.3}
 .end{stroke:var(--ink);stroke-width:1.2;stroke-dasharray:3 3}
+.err{stroke:var(--ink);stroke-width:1.4}
+.trend{fill:none;stroke:var(--accent);stroke-width:2.4;stroke-linejoin:round}
+.point{fill:var(--accent);stroke:var(--card);stroke-width:1.5}
+.point.own{stroke:var(--ink)}
+.level{stroke:var(--muted);stroke-width:1.6}
+.level.rule{stroke:var(--bad);stroke-width:1.6;stroke-dasharray:6 4}
+.box{fill:var(--accent);opacity:.42}
+.middle{stroke:var(--ink);stroke-width:2.4}
+.far{fill:var(--ink)}
+.stack .card+.card{margin-top:18px}
 .blocks{stroke:var(--card);stroke-width:.5}
 .blocks.fine{stroke-width:.15}
 .legend+.lead{margin:10px 0 0}

@@ -95,7 +95,7 @@ def spread_table(spreads: Spreads) -> str:
     )
     rows = []
     for s in spreads.rows:
-        clock = "".join(f"<td>{_milliseconds(v)}</td>" for v in (s.decision_ms, s.decision_ms_p99)) if timed else ""
+        clock = "".join(f"<td>{milliseconds(v)}</td>" for v in (s.decision_ms, s.decision_ms_p99)) if timed else ""
         share = "–" if math.isnan(s.best_share) else f"{100 * s.best_share:.0f}%"
         rows.append(
             f'<tr><th scope=row class="name">{text(s.policy)}</th><td>{share}</td>'
@@ -192,8 +192,9 @@ def _distance(value: float, spreads: Spreads) -> str:
     return f"{value:.3f}×" if value < 100 else f"{digits(value)}×"
 
 
-def _milliseconds(value: float | None) -> str:
-    return "–" if value is None else f"{digits(value)} ms"
+def milliseconds(value: float | None) -> str:
+    """With the unit; a dash where nothing was measured."""
+    return "–" if value is None or math.isnan(value) else f"{digits(value)} ms"
 
 
 def _folded(top: str, rows: Sequence[str], shown: int, what: str) -> str:
