@@ -19,8 +19,10 @@ from tests.twin import NumpyDice, draw_replay
 
 SPECS = {"sampling": "sampling:n=8", "cp-sat": "cp-sat:workers=1:time_limit=0.5"}
 BATCH_ONLY = ("sampling", "cp-sat")
-# Learned policies need a checkpoint for each kind of replay: tests/policies/test_learned_leak.py
-FREE = [info.name for info in list_policies() if info.name not in BATCH_ONLY and info.kind != "learned"]
+# Learned policies need a checkpoint for each kind of replay: tests/policies/test_learned_leak.py. Planners choose their
+# search by whether the replay is declared a batch, which another future changes: tests/search/test_mcts.py fixes it.
+ELSEWHERE = ("learned", "planner")
+FREE = [info.name for info in list_policies() if info.name not in BATCH_ONLY and info.kind not in ELSEWHERE]
 
 
 @pytest.mark.parametrize("name", FREE)
