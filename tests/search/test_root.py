@@ -9,6 +9,7 @@ from dagsched.cluster import Cluster
 from dagsched.policies.registry import make_policy
 from dagsched.search import root
 from dagsched.search.base import Desk
+from dagsched.search.leaf import new_leaf
 from dagsched.search.mcts import Budget, MctsPolicy, TreeSearcher
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
@@ -99,8 +100,9 @@ def quiet_desk(simulator: Simulator) -> Desk:
 
 def play(desk: Desk, arms: root.Arms, count: int) -> None:
     status = root.play(
-        desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms, desk.truth, count
-    )
+        desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms,
+        new_leaf(3, "rollout", 24), desk.truth, count,
+    )  # fmt: skip
     assert status == kernel.DONE
 
 

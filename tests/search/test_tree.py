@@ -8,12 +8,14 @@ import pytest
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.search import tree as growing
 from dagsched.search.base import Desk
+from dagsched.search.leaf import new_leaf
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from tests.twin import NumpyDice, draw_replay
 
 from ..policies.test_listing import random_replay
 
+ROLLOUT = new_leaf(8, "rollout", 24)
 WAIT = -1
 WIDTH = 4
 
@@ -118,8 +120,9 @@ def grown(simulator: Simulator, simulations: int, *, wait: bool = True) -> growi
     while status == kernel.GROW:
         left = simulations - int(tree.visits[0])
         status = growing.grow(
-            desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, desk.truth, left
-        )
+            desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, ROLLOUT,
+            desk.truth, left,
+        )  # fmt: skip
         if status == kernel.GROW:
             desk.grow()
             desk.take_root()
@@ -216,7 +219,8 @@ def test_a_full_tree_grows_no_further() -> None:
     tree = growing.new_tree(1 + len(legal) + WIDTH + 1)
     growing.open_tree(tree, legal, np.full(len(legal), 1 / len(legal)), np.inf, width=WIDTH, waiting=True)
     growing.grow(
-        desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, desk.truth, 200
-    )
+        desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, ROLLOUT,
+        desk.truth, 200,
+    )  # fmt: skip
     assert tree.visits[0] == 200
     assert tree.counter[growing.NODES] <= len(tree.task)
