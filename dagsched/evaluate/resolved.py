@@ -32,7 +32,7 @@ def resolve(planner: str, replays: Iterable[Replay], learned_options: Mapping[st
     """Look at each replay without running the planner.
 
     Raises:
-        PolicyError: if it refuses every replay, or its prior does not exist.
+        PolicyError: if it refuses every replay.
     """
     from dagsched.policies.registry import make_policy
     from dagsched.search.base import FALLBACK
@@ -68,6 +68,9 @@ def _base(policy: MctsPolicy, replay: Replay, objective: str) -> str:
     from dagsched.search.base import Desk, make_base
     from dagsched.simulator.simulator import Simulator
 
-    options, desk = policy.options, Desk(Simulator(replay), objective)
+    options = policy.options
+    if options.prior != "auto":
+        return options.prior
+    desk = Desk(Simulator(replay), objective)
     desk.take_root()
     return make_base(desk, policy.name, options.prior, policy.learned, learning=policy.learning, seed=options.seed).name

@@ -17,7 +17,7 @@ from dagsched.schedule import Schedule
 from tests.handmade import changed, list_schedule, random_replay
 
 EVIL = "<script>alert('x')</script>&\"\x07\ud800"
-VOID = {"meta", "link", "line", "br"}
+VOID = {"meta", "link", "line", "br", "wbr"}
 
 
 def rows(policies: int = 4, workloads: int = 8, replays: int = 1) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ from dagsched.evaluate.columns import metric_label
 from dagsched.evaluate.effects import Effect, amount_text, interval_text
 from dagsched.evaluate.gantt import colour_of
 from dagsched.evaluate.report.data import HeadTable, Profile
-from dagsched.evaluate.report.tables import text
+from dagsched.evaluate.report.tables import spec, text
 
 _COLOURED = 8
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 1000.0, 380.0, 52.0, 16.0, 14.0, 44.0
@@ -143,6 +143,6 @@ def _bar(effect: Effect, metric: str, low: float, high: float) -> str:
             note += f' <span class="ci">{text(interval_text(effect, metric))}</span>'
         marks.append(f'<i class="dot" style="left:{mean:.2f}%"></i>')
     return (
-        f'<div class="bar{" isbest" if best else ""}"><div class="who">{text(effect.policy)}</div>'
+        f'<div class="bar{" isbest" if best else ""}"><div class="who">{spec(effect.policy)}</div>'
         f'<div class="track">{"".join(marks)}</div><div class="num">{note}</div></div>'
     )

@@ -93,7 +93,7 @@ def _search(data: ReportData) -> str:
     lead = (
         f"Every planner on the same replays, by {metric_label(found.metric)} against {found.planner}. Grey as above: "
         "it may be chance. Simulations a second are those of the whole run, its overhead included; a decision "
-        "is a started task or a WAIT."
+        "is a started task or a WAIT. Where whole schedules are searched (plan), the first decision takes all the time."
     )
     parts = [variant_table(found)]
     if len(found.points) > 1:

@@ -9,7 +9,7 @@ from dagsched.evaluate.columns import DECISION_QUANTILES, digits, direction, dis
 from dagsched.evaluate.contribution import BudgetPoint, Contribution, Variant
 from dagsched.evaluate.effects import amount_text, effect_text
 from dagsched.evaluate.report.charts import ends_of, round_step, scaled
-from dagsched.evaluate.report.tables import effect_cell, milliseconds, text
+from dagsched.evaluate.report.tables import effect_cell, milliseconds, spec, text
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 1000.0, 340.0, 64.0, 24.0, 16.0, 46.0
 _NAMES, _ROW, _BOX, _CAP = 230.0, 30.0, 7.0, 4.0
@@ -26,8 +26,8 @@ def variant_table(found: Contribution) -> str:
     heads = (
         "<thead><tr><th scope=col>policy</th><th scope=col class=text>what it changes</th><th scope=col>mean</th>"
         "<th scope=col>against the planner <span class=ci>[95% interval]</span></th>"
-        "<th scope=col>decision, median</th><th scope=col>99th percentile</th>"
-        "<th scope=col>simulations a second</th><th scope=col>a decision</th></tr></thead>"
+        "<th scope=col>decision, median</th><th scope=col>decision, 99th percentile</th>"
+        "<th scope=col>simulations a second</th><th scope=col>simulations a decision</th></tr></thead>"
     )
     rows = "".join(_row(variant, found) for variant in found.variants)
     return f'<div class="card wide"><div class="scroll"><table>{heads}<tbody>{rows}</tbody></table></div></div>'
@@ -109,7 +109,7 @@ def _row(variant: Variant, found: Contribution) -> str:
     numbers = "".join(f"<td>{cell}</td>" for cell in cells)
     change = "" if own else variant.change
     return (
-        f'<tr{" class=best" if own else ""}><th scope=row class="name">{text(variant.policy)}</th>'
+        f'<tr{" class=best" if own else ""}><th scope=row class="name">{spec(variant.policy)}</th>'
         f'<td class="text">{text(change)}</td>{numbers}</tr>'
     )
 

@@ -50,6 +50,7 @@ td.best::before{content:"\\2713\\00a0"}
 white-space:nowrap;background:var(--soft);color:var(--muted);vertical-align:1px}
 .tag.best{background:var(--best-bg);color:var(--best)}
 .ci{color:var(--muted);font-size:.82rem;font-weight:400}
+.head thead th:last-child{white-space:normal;overflow-wrap:anywhere;min-width:10rem}
 .none{color:var(--muted)}
 details{margin-top:10px}
 summary{cursor:pointer;color:var(--accent);font-size:.92rem;padding:6px 0;font-weight:550}

@@ -26,11 +26,16 @@ def text(value: object) -> str:
     return html.escape(plain.encode("utf-8", "replace").decode("utf-8"), quote=True)
 
 
+def spec(policy: str) -> str:
+    """A policy's spec as safe text that breaks between options, if it must."""
+    return text(policy).replace(":", ":<wbr>")
+
+
 def head_table(head: HeadTable) -> str:
     """One metric: mean, and effect against the best with its interval."""
     fixed = any(not effect.mean.is_integer() for effect in head.rows)
     rows = [_head_row(effect, head.metric, fixed=fixed) for effect in head.rows]
-    reference = text(head.rows[0].reference)
+    reference = spec(head.rows[0].reference)
     top = (
         f"<thead><tr><th scope=col>policy</th><th scope=col>mean</th>"
         f"<th scope=col>against {reference} <span class=ci>[95% interval]</span></th></tr></thead>"
@@ -68,7 +73,7 @@ def effect_cell(effect: Effect, metric: str) -> str:
 
 def workload_table(table: WorkloadTable) -> str:
     """Means of every workload and policy, the best of each row marked; folded beyond 20 rows."""
-    heads = "".join(f"<th scope=col>{text(policy)}</th>" for policy in table.policies)
+    heads = "".join(f"<th scope=col>{spec(policy)}</th>" for policy in table.policies)
     top = f"<thead><tr><th scope=col>workload</th><th scope=col>tasks</th>{heads}</tr></thead>"
     fixed = bool((table.values % 1 > 0).any())
     rows = []
@@ -98,7 +103,7 @@ def spread_table(spreads: Spreads) -> str:
         clock = "".join(f"<td>{milliseconds(v)}</td>" for v in (s.decision_ms, s.decision_ms_p99)) if timed else ""
         share = "–" if math.isnan(s.best_share) else f"{100 * s.best_share:.0f}%"
         rows.append(
-            f'<tr><th scope=row class="name">{text(s.policy)}</th><td>{share}</td>'
+            f'<tr><th scope=row class="name">{spec(s.policy)}</th><td>{share}</td>'
             f"<td>{_distance(s.iqm, spreads)}</td><td>{_distance(s.worst, spreads)}</td>{clock}</tr>"
         )
     return f'<div class="card">{_folded(top, rows, _OPEN_ROWS, "policies")}</div>'
@@ -121,7 +126,7 @@ def matrix_table(matrix: Matrix) -> str:
             title = text(f"{policy} against {other}: {wins} wins, {ties} ties, {losses} losses")
             score = "\u2009/\u2009".join(str(n) for n in (wins, ties, losses))
             cells.append(f'<td class="cell" style="background:{tint}" title="{title}">{score}</td>')
-        rows.append(f'<tr><th scope=row class="name">{row + 1}. {text(policy)}</th>{"".join(cells)}</tr>')
+        rows.append(f'<tr><th scope=row class="name">{row + 1}. {spec(policy)}</th>{"".join(cells)}</tr>')
     return (
         f'<div class="card"><div class="scroll"><table class="matrix"><thead><tr><th scope=col>row against column</th>'
         f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
@@ -144,7 +149,7 @@ def slice_table(slices: Sequence[Slice], metric: str, policies: Sequence[str]) -
                 shown = amount_text(effect.interval.mean, metric, relative=effect.relative)
                 quiet = "" if effect.significant else ' class="none"'
                 cells.append(f"<td{quiet}>{text(shown)}</td>")
-        rows.append(f'<tr><th scope=row class="name">{text(policy)}</th>{"".join(cells)}</tr>')
+        rows.append(f'<tr><th scope=row class="name">{spec(policy)}</th>{"".join(cells)}</tr>')
     top = f"<thead><tr><th scope=col>policy</th>{heads}</tr></thead>"
     return f'<div class="card">{_folded(top, rows, _OPEN_ROWS, "policies")}</div>'
 
@@ -164,7 +169,7 @@ def plain_table(heads: Sequence[str], rows: Sequence[Sequence[object]], numbers:
 def _head_row(effect: Effect, metric: str, *, fixed: bool) -> str:
     best = effect.policy == effect.reference
     return (
-        f'<tr{" class=best" if best else ""}><th scope=row class="name">{text(effect.policy)}</th>'
+        f'<tr{" class=best" if best else ""}><th scope=row class="name">{spec(effect.policy)}</th>'
         f"<td>{display(metric, effect.mean, fixed=fixed)}</td><td>{effect_cell(effect, metric)}</td></tr>"
     )
 
