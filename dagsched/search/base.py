@@ -13,8 +13,9 @@ import numpy as np
 from dagsched.errors import PolicyError
 from dagsched.features import kernel as features
 from dagsched.features.builder import build_constants
-from dagsched.learn.arena import TARDINESS, cost_function
+from dagsched.learn.arena import TARDINESS
 from dagsched.policies import learned, learned_kernel
+from dagsched.policies.base import Policy
 from dagsched.policies.learned import LearnedOptions
 from dagsched.policies.learned_kernel import Head, Linear
 from dagsched.policies.runners import PriorityPolicy, ScorePolicy, new_buckets
@@ -92,8 +93,12 @@ class Desk:
         self.view.weight[first:arrived] = replay.weight[first:arrived]
         self.view.deadline[first:arrived] = replay.deadline[first:arrived]
         self.view.amount[rollout.PER_LATE] = 1.0
-        self.view.amount[rollout.PER_TARDY] = TARDINESS / max(float(self._path[arrived - 1]), 1e-9)
+        self.view.amount[rollout.PER_TARDY] = TARDINESS / max(self.mean_path(arrived), 1e-9)
         self.arrived = arrived
+
+    def mean_path(self, arrived: int) -> float:
+        """Mean critical path of the first so many workflows, by estimates, s."""
+        return float(self._path[arrived - 1])
 
     def grow(self) -> None:
         """Double the room of every log, which keep what they hold; the root must be taken again."""
@@ -225,28 +230,41 @@ def make_base(
     return rule_base(desk, spec, prior)
 
 
+def _judge(desk: Desk, finish: FloatArray) -> float:
+    """Cost of the finish times of a batch by what is known: makespan, weighted flow time, or lateness."""
+    replay = desk.simulator.replay
+    if desk.objective == "makespan":
+        return float(finish.max())
+    last = np.maximum.reduceat(finish, replay.workflow_ptr[:-1])
+    if desk.objective == "flow_time":
+        return float(((last - replay.arrival) * replay.weight).sum())
+    over = np.maximum(last - replay.deadline, 0.0)
+    return float((over > 0).sum() + TARDINESS * over.sum() / max(desk.mean_path(len(over)), 1e-9))
+
+
 def _best_on_draws(desk: Desk, learned_options: Mapping[str, str], *, learning: bool, seed: int) -> str:
     """The candidate of least mean cost over batches whose durations are drawn from the declared noise."""
     from dagsched.policies.registry import make_policy
 
-    replay = desk.simulator.replay
-    tried = [*(["evolved"] if learning else []), *RACED]
-    rng = np.random.default_rng(np.random.SeedSequence([seed, desk.simulator.policy_seed], spawn_key=(_DOMAIN,)))
+    replay, policy_seed = desk.simulator.replay, desk.simulator.policy_seed
+    options = {**learned_options, "objective": desk.objective}
+    candidates: dict[str, Policy] = {}
+    for name in (["evolved"] if learning else []) + list(RACED):
+        candidates[name] = make_policy(name, learned_options=options)
+    rng = np.random.default_rng(np.random.SeedSequence([seed, policy_seed], spawn_key=(_DOMAIN,)))
     sigma = replay.noise.sigma if replay.noise.kind == "lognormal" else UNKNOWN_SIGMA
     factors = np.exp(sigma * rng.standard_normal((DRAWS, len(replay), 1)) - 0.5 * sigma**2)
     count = int(np.clip(MOST_DRAWN_TASKS // len(replay), 1, DRAWS))
-    judge = cost_function(replay, desk.objective)  # type: ignore[arg-type]
-    simulator = Simulator(replay, policy_seed=desk.simulator.policy_seed)
+    simulator = Simulator(replay, policy_seed=policy_seed)
     costs: dict[str, float] = {}
-    for name in tried:
+    for name, policy in candidates.items():
         total = 0.0
         try:
-            policy = make_policy(name, learned_options={**learned_options, "objective": desk.objective})
             for factor in factors[:count]:
                 simulator.reset()
                 simulator.truth = read_only(replay.estimate * factor)
                 policy.begin(simulator)(MANY)
-                total += judge(simulator.state.task["finish"])
+                total += _judge(desk, simulator.state.task["finish"])
         except PolicyError:  # no checkpoint fits
             continue
         costs[name] = total

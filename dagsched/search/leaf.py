@@ -156,17 +156,19 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
     predicted = known
     for k in range(FEATURES):
         predicted += E.weights[k] * E.feature[k]
-    E.counter[TURN] += 1
+    turn = E.counter[TURN] + 1
     every = 2 if E.counter[MODE] == MIX else _TEACH_EVERY
-    if E.counter[TAUGHT] >= _LEAST_TAUGHT and E.counter[TURN] % every != 0:
+    if E.counter[TAUGHT] >= _LEAST_TAUGHT and turn % every != 0:
         if not np.isfinite(predicted):
             E.counter[BROKEN] += 1
         elif predicted - _DOUBT * np.sqrt(E.error[0] / max(E.error[1], 1.0)) > found:
             E.counter[CUT] += 1
+            E.counter[TURN] = turn
             return DONE, predicted, False
     status = run_on(P, D, truth, B, MANY)
     if status != DONE:
         return status, np.inf, True
+    E.counter[TURN] = turn
     value = cost(P, D, V)
     for k in range(FEATURES):
         E.targets[k] += E.feature[k] * (value - known)

@@ -61,6 +61,10 @@ class Budget:
             return 0
         return max(1, int(min(left, self.seconds / _SLICE) / self.each))
 
+    def affordable(self) -> int:
+        """Simulations that the whole budget buys, as far as one can tell."""
+        return self.simulations or int(self.seconds / self.each)
+
     def spend(self, count: int, seconds: float) -> None:
         """So many simulations have taken so long."""
         self.used += count
@@ -384,21 +388,24 @@ class RaceSearcher(Searcher):
 
         def play(count: int) -> int:
             return int(
-                racing.race(
-                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, count
-                )
+                racing.race(desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, count)
             )
 
+        affordable = budget.affordable()
+        if affordable < 2 * _LEAST_LOOKS:
+            return int(tasks[0])
+        tasks = tasks[: max(2, affordable // _LEAST_LOOKS)]
         racing.open_race(race, tasks)
         np.copyto(desk.buckets.key, desk.noise.key)
         rounds = 1 + rooting.phases(len(tasks) - 1) if len(tasks) > 2 else 1
         for turn in range(1, rounds + 1):
             part = 1.0 if turn == rounds else 0.5 * turn / max(rounds - 1, 1)  # half is for the last, unbiased look
+            last = int(race.value.shape[1] * part)
             while count := budget.share(part):
-                if race.counter[racing.SCENARIO] >= race.value.shape[1]:
+                active, left = int(race.counter[racing.ACTIVE]), last - int(race.counter[racing.SCENARIO])
+                if left <= 0:
                     break
-                active = int(race.counter[racing.ACTIVE])
-                count = max(active, count - count % active)
+                count = min(max(active, count - count % active), left * active)
                 self.simulate(play, count, lambda: int(race.counter[racing.PLAYED]))
             if turn < rounds and race.counter[racing.SCENARIO] > 0:
                 racing.drop_worse(race)
@@ -406,6 +413,9 @@ class RaceSearcher(Searcher):
 
 
 _RENEWALS = 12
+"""Times that the base's order is rolled out anew while a workflow mix lasts."""
+_LEAST_LOOKS = 6
+"""Simulations that each way must get on average; with fewer, fewer ways take part."""
 
 
 @dataclass(frozen=True, slots=True)

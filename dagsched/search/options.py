@@ -19,8 +19,8 @@ OPTIONS: Mapping[str, str] = {
     "budget_ms": f"milliseconds of search for each decision; plan: times the tasks, spent at the start ({BUDGET_MS:g})",
     "simulations": "simulated schedules for each decision instead of milliseconds: reproducible; plan: times the tasks",
     "time_limit": "plan: seconds in all instead",
-    "scenarios": "race: most scenarios for each decision (32)",
-    "candidates": "most first actions looked at (16)",
+    "scenarios": "race: most scenarios for each decision (64)",
+    "candidates": "most first actions looked at (8)",
     "leaf": "tree, what a simulation ends with: rollout, value (learned in place) or mix (rollout)",
     "prior": "base policy: ppo, evolved or a rule (auto: evolved if a checkpoint fits, else the best rule)",
     "select": "tree: halving, puct or uniform (halving)",
@@ -46,8 +46,8 @@ class SearchOptions:
     budget_ms: float = BUDGET_MS
     simulations: int = 0
     time_limit: float = math.inf
-    scenarios: int = 32
-    candidates: int = 16
+    scenarios: int = 64
+    candidates: int = 8
     leaf: str = "rollout"
     prior: str = "auto"
     select: str = "halving"
@@ -76,6 +76,8 @@ class SearchOptions:
 
         if "simulations" in options and ("budget_ms" in options or "time_limit" in options):
             raise PolicyError(f"policy {spec!r}: give simulations or a time (budget_ms, time_limit), not both")
+        if options.get("simulations") == "0":
+            raise PolicyError(f"policy {spec!r}: simulations is 0, expected at least 1; budget_ms=0 searches nothing")
         wait = options.get("wait", "1")
         if wait not in ("0", "1"):
             raise PolicyError(f"policy {spec!r}: wait is {wait!r}, expected 0 or 1")
@@ -85,8 +87,8 @@ class SearchOptions:
             budget_ms=_seconds(spec, options, "budget_ms", BUDGET_MS),
             simulations=option_int(spec, options, "simulations", 0),
             time_limit=_seconds(spec, options, "time_limit", math.inf),
-            scenarios=option_int(spec, options, "scenarios", 32, 2),
-            candidates=option_int(spec, options, "candidates", 16, 1),
+            scenarios=option_int(spec, options, "scenarios", 64, 2),
+            candidates=option_int(spec, options, "candidates", 8, 1),
             leaf=pick("leaf", LEAVES),
             prior=options.get("prior", "auto"),
             select=pick("select", SELECTIONS),

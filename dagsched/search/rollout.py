@@ -254,6 +254,14 @@ def perturb(P, V, B, N, step):
 
 
 @inner
+def demote_ready(R, B, N):
+    """Lower the keys of what is ready now by one random amount: whoever waits does so for something else."""
+    amount = uniform(N.random)
+    for k in range(R.counter[READY]):
+        B.key[R.ready[k]] -= amount
+
+
+@inner
 def fill_buckets(D, B):
     """Hand every ready task of the scratch to empty buckets."""
     reset_buckets(B)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dagsched.search import leaf, rollout
 from dagsched.search.leaf import finish
-from dagsched.search.rollout import SIMULATIONS, act, keep_log, perturb, restore
+from dagsched.search.rollout import SIMULATIONS, WAIT, act, demote_ready, keep_log, perturb, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, GROW, entry, inner
 from dagsched.simulator.stale import drop_stale
@@ -78,6 +78,8 @@ def play(P, R, D, V, B, N, G, A, E, truth, simulations):  # type: ignore[no-unty
         arm = A.order[A.counter[NEXT]]
         before = N.random[0]
         perturb(P, V, B, N, A.visits[arm])
+        if A.task[arm] == WAIT and A.visits[arm] % 2 == 1:
+            demote_ready(R, B, N)
         restore(P, R, D, V)
         V.counter[SIMULATIONS] += 1
         status, value, finished = act(P, D, truth, A.task[arm]), np.inf, False
