@@ -10,7 +10,7 @@ BENCH_STAMP := $(VENV)/.installed-bench-$(HERE)
 COMMA := ,
 LEARNED := $(if $(wildcard checkpoints/default/index.json),evolved$(COMMA))
 DEMO := workloads/wfcommons --cluster small --arrivals poisson:0.8 --deadlines 3 --replays 20 --objective flow_time \
-  --policies $(LEARNED)critical-path,heft,peft,min-min,max-min,sufferage,tetris,srw,weighted-fair,edf,sjf,fcfs,random
+  --policies mcts:simulations=32,$(LEARNED)critical-path,heft,peft,min-min,max-min,sufferage,tetris,srw,weighted-fair,edf,sjf,fcfs,random
 PYTEST := $(RUN) -m pytest -n 2 --dist loadfile
 
 .PHONY: demo test test-all bench lint format clean

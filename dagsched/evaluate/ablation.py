@@ -64,7 +64,7 @@ def variants(planner: str, modes: Iterable[str], base: str, rule: str) -> tuple[
     options, running = options_of(planner), frozenset(modes)
     found = [without_learning(planner)]
     if "tree" in running:
-        found += [changed(planner, leaf=leaf) for leaf in LEAVES if leaf != options.leaf]
+        found += [changed(planner, leaf=leaf) for leaf in LEAVES if leaf not in ("auto", options.leaf)]
     if running & {"tree", "race"}:
         found.append(changed(planner, wait="0" if options.wait else "1"))
     if "tree" in running:

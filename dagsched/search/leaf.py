@@ -143,7 +143,8 @@ def _summarise(P, D, V, E):  # type: ignore[no-untyped-def]
 def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
     """End a simulation from the scratch's state; returns (status, cost, whether the cost is that of a schedule).
 
-    ``found`` is the least cost known; a simulation that is unlikely to get below is worth what the value says.
+    ``found`` is the least cost known; a simulation that is unlikely to get below is worth what the value says. Minus
+    infinity: every one is, since costs are compared with each other.
     """
     fill_buckets(D, B)
     if E.counter[MODE] == ROLLOUT:
@@ -174,10 +175,13 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
         E.targets[k] += E.feature[k] * (value - known)
         for j in range(FEATURES):
             E.moments[k, j] += E.feature[k] * E.feature[j]
-    if E.counter[TAUGHT] >= _LEAST_TAUGHT and np.isfinite(predicted):
+    taught = E.counter[TAUGHT] >= _LEAST_TAUGHT and np.isfinite(predicted)
+    if taught:
         E.error[0] = 0.99 * E.error[0] + (predicted - value) ** 2
         E.error[1] = 0.99 * E.error[1] + 1.0
     E.counter[TAUGHT] += 1
+    if taught and found == -np.inf:  # to be compared with predictions
+        return DONE, predicted, False
     return DONE, value, True
 
 

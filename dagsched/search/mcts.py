@@ -97,7 +97,13 @@ class Incumbent:
 
 
 class Searcher:
-    """What both kinds of step-by-step search share: the loop over decisions, candidates, room for logs."""
+    """What both kinds of step-by-step search share: the loop over decisions, candidates, room for logs.
+
+    Attributes:
+        horizon: decisions after which a simulation asks the value, as a multiple of the nodes.
+    """
+
+    horizon = 3
 
     def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
         self.simulator, self.desk, self.base, self.options = simulator, desk, base, options
@@ -106,6 +112,11 @@ class Searcher:
         self.rng = np.random.default_rng(seed)
         desk.noise.random[0] = seed.generate_state(1, np.uint64)[0]
         self._deadline = simulator.replay.deadline
+        horizon = self.horizon * len(desk.whole.node_group)
+        ends = options.leaf
+        if ends == "auto":
+            ends = "rollout" if desk.objective == "makespan" else "value"  # a makespan hides what a prediction reads
+        self.leaf = leafing.new_leaf(len(desk.whole.workflow), ends, max(horizon, _LEAST_HORIZON))
 
     def decide(self, legal: IntArray) -> int:
         """The task to start now, of those that may start, or WAIT."""
@@ -177,6 +188,11 @@ class Searcher:
         )
         return np.unique([tasks[int(key.argmin())] for key in keys])
 
+    def refit(self) -> None:
+        """Let the value, if one is used, learn from the simulations so far."""
+        if self.leaf.counter[leafing.MODE] != leafing.ROLLOUT:
+            leafing.refit(self.leaf)
+
     def roll_base(self, most: int = MANY) -> None:
         """Run the base policy from the root in the scratch."""
         while self.base.roll(self.desk, most) == kernel.GROW:
@@ -221,8 +237,6 @@ class TreeSearcher(Searcher):
         super().__init__(simulator, desk, base, options)
         self.incumbent = Incumbent()
         self.arms = rooting.new_arms(options.candidates + 8)
-        horizon = _HORIZON * len(desk.whole.node_group)
-        self.leaf = leafing.new_leaf(len(desk.whole.workflow), options.leaf, max(horizon, _LEAST_HORIZON))
         self.tree = growing.new_tree(_TREE_NODES if options.select == "puct" else options.candidates + 8)
 
     def decide(self, legal: IntArray) -> int:
@@ -276,8 +290,7 @@ class TreeSearcher(Searcher):
 
     def _search(self, legal: IntArray, now: float, waiting: bool) -> None:
         desk = self.desk
-        if self.options.leaf != "rollout":
-            leafing.refit(self.leaf)
+        self.refit()
         first = self.incumbent.next(now)
         assert first is not None
         tasks = self.candidates(legal, first) if first != WAIT else np.append(self.candidates(legal, legal[0]), WAIT)
@@ -330,14 +343,15 @@ class TreeSearcher(Searcher):
         return float(grown.range[growing.FOUND])
 
 
-_HORIZON, _LEAST_HORIZON = 3, 24
-"""Decisions after which the value is asked: so many times the nodes, and at least so many."""
+_LEAST_HORIZON = 14
 _WIDTH = 4
 _TREE_NODES = 20_000
 
 
 class RaceSearcher(Searcher):
     """Uncertain durations: leave the base policy's action only for one that is better on shared scenarios."""
+
+    horizon = 1  # differences between actions show early; what comes later is mostly noise
 
     def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
         super().__init__(simulator, desk, base, options)
@@ -385,14 +399,26 @@ class RaceSearcher(Searcher):
 
     def _search(self, tasks: IntArray) -> int:
         desk, race, budget = self.desk, self.race, self.budget
+        self.refit()
 
         def play(count: int) -> int:
             return int(
-                racing.race(desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, count)
+                racing.race(
+                    desk.problem,
+                    desk.root,
+                    desk.scratch,
+                    desk.view,
+                    desk.buckets,
+                    self.scenarios,
+                    race,
+                    self.leaf,
+                    count,
+                )
             )
 
         affordable = budget.affordable()
         if affordable < 2 * _LEAST_LOOKS:
+            budget.each *= 0.9  # one slow simulation must not end the search for good
             return int(tasks[0])
         tasks = tasks[: max(2, affordable // _LEAST_LOOKS)]
         racing.open_race(race, tasks)

@@ -11,7 +11,7 @@ from dagsched.policies.options import option_int
 
 SEARCHES = ("auto", "plan", "tree", "race")
 SELECTIONS = ("halving", "puct", "uniform")
-LEAVES = ("rollout", "value", "mix")
+LEAVES = ("auto", "rollout", "value", "mix")
 BUDGET_MS = 2.0
 OPTIONS: Mapping[str, str] = {
     "search": "auto, plan (whole schedules, batch with exact durations), tree (decision by decision, exact durations) "
@@ -21,7 +21,7 @@ OPTIONS: Mapping[str, str] = {
     "time_limit": "plan: seconds in all instead",
     "scenarios": "race: most scenarios for each decision (64)",
     "candidates": "most first actions looked at (8)",
-    "leaf": "tree, what a simulation ends with: rollout, value (learned in place) or mix (rollout)",
+    "leaf": "what a simulation ends with: rollout, value (learned in place) or mix (auto: rollout for makespan)",
     "prior": "base policy: ppo, evolved or a rule (auto: evolved if a checkpoint fits, else the best rule)",
     "select": "tree: halving, puct or uniform (halving)",
     "wait": "1 = WAIT is an action (1)",
@@ -48,7 +48,7 @@ class SearchOptions:
     time_limit: float = math.inf
     scenarios: int = 64
     candidates: int = 8
-    leaf: str = "rollout"
+    leaf: str = "auto"
     prior: str = "auto"
     select: str = "halving"
     wait: bool = True

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dagsched.search import rollout
-from dagsched.search.rollout import MANY, OPEN, SIMULATIONS, act, cost, restore, run_out
+from dagsched.search import leaf, rollout
+from dagsched.search.leaf import finish
+from dagsched.search.rollout import OPEN, SIMULATIONS, act, cost, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, _push_event, cold, entry, inner
 from dagsched.simulator.stale import drop_stale
@@ -143,27 +144,29 @@ def _load_scenario(P, R, D, V, C, k):  # type: ignore[no-untyped-def]
 
 
 @cold
-def _simulate(P, R, D, V, B, C, k, task):  # type: ignore[no-untyped-def]
+def _simulate(P, R, D, V, B, C, E, k, task):  # type: ignore[no-untyped-def]
+    """(status, cost) of one action in scenario ``k``, then the order of ``B.key``: to the end, or to the value."""
     restore(P, R, D, V)
     V.counter[SIMULATIONS] += 1
     _load_scenario(P, R, D, V, C, k)
     status = act(P, D, C.seconds, task)
     if status != DECIDE:
-        return status
-    return run_out(P, D, C.seconds, B, MANY)
+        return status, cost(P, D, V)
+    status, value, _ = finish(P, D, V, B, E, C.seconds, -np.inf)
+    return status, value
 
 
 @entry
-def race(P, R, D, V, B, C, A, simulations):  # type: ignore[no-untyped-def]
+def race(P, R, D, V, B, C, A, E, simulations):  # type: ignore[no-untyped-def]
     """So many simulations, scenario after scenario over the active actions; DONE, or GROW if a log is too short."""
     for _ in range(simulations):
         if A.counter[SCENARIO] >= A.value.shape[1]:
             return DONE
         arm = A.order[A.counter[NEXT]]
-        status = _simulate(P, R, D, V, B, C, A.counter[SCENARIO], A.task[arm])
+        status, value = _simulate(P, R, D, V, B, C, E, A.counter[SCENARIO], A.task[arm])
         if status == GROW:
             return GROW
-        A.value[arm, A.counter[SCENARIO]] = cost(P, D, V)
+        A.value[arm, A.counter[SCENARIO]] = value
         A.counter[PLAYED] += 1
         A.counter[NEXT] += 1
         if A.counter[NEXT] >= A.counter[ACTIVE]:
@@ -206,4 +209,4 @@ def winner(race: Race, z: float) -> int:
 _LEAST_SCENARIOS = 4
 
 
-drop_stale(race, kernel.__file__, rollout.__file__)
+drop_stale(race, kernel.__file__, rollout.__file__, leaf.__file__)

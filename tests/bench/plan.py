@@ -1,4 +1,4 @@
-"""``python -m tests.bench.plan NAME [--limit N] ...``: print the Markdown rows of one figure of plan mode."""
+"""``python -m tests.bench.plan NAME [--limit N] ...``: print the Markdown rows of one figure of the planner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from tests.bench import planner
 from tests.bench.figure import Skip
 from tests.bench.learned.rows import note
 
-SUBJECTS = {"psplib": planner.measure_psplib, "tpch": planner.measure_tpch, "groups": planner.measure_groups}
+SUBJECTS = {
+    "psplib": planner.measure_psplib,
+    "tpch": planner.measure_tpch,
+    "groups": planner.measure_groups,
+    "online": planner.measure_online,
+    "noise": planner.measure_noise,
+    "rates": planner.measure_rates,
+}
 
 
 def main() -> int:
@@ -29,7 +36,7 @@ def main() -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m tests.bench.plan", description="Figures of plan mode.")
+    made = argparse.ArgumentParser(prog="python -m tests.bench.plan", description="Figures of the planner.")
     made.add_argument("name", choices=SUBJECTS)
     made.add_argument("--limit", type=int, help="only the first so many problems of each part")
     made.add_argument("--step", type=int, default=1, help="psplib: every so-manieth project")
@@ -37,6 +44,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", action="append", type=float, help="psplib: this budget instead; repeatable")
     made.add_argument("--schedules", action="append", type=int, help="psplib: this budget instead; repeatable")
     made.add_argument("--cp-sat", action="store_true", help="psplib: CP-SAT with one worker beside each")
+    made.add_argument("--ms", type=float, default=1.0, help="online, noise: milliseconds a decision")
+    made.add_argument("--simulations", type=int, help="online, noise: this budget instead")
+    made.add_argument("--also", action="append", default=[""], help="online, noise: options of further planners")
     return made
 
 

@@ -1,22 +1,31 @@
-"""Plan mode beside published makespans, rules, sampling and CP-SAT; see ``python -m tests.bench.plan``."""
+"""The planner beside published makespans, rules, sampling and CP-SAT; see ``python -m tests.bench.plan``."""
 
 from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import mean
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dagsched.evaluate.metrics import completion, service_level
 from dagsched.formats import load
 from dagsched.generate.suite import Suite
 from dagsched.graph import critical_path
-from dagsched.policies.registry import list_policies
+from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
+from dagsched.schedule import Schedule
+from dagsched.search import rollout
 from dagsched.search.contained import Incumbent, best_of, roll_out
 from dagsched.search.plan import PlanResult, plan_batch
 from dagsched.simulator.simulate import simulate
+from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.validate import validate
 from tests.bench.data import ROOT, data_path
-from tests.bench.learned.rows import head, row
+from tests.bench.learned.outcomes import CHECKED
+from tests.bench.learned.rows import head, points, relative, row
 
 PSPLIB_SECONDS = {"j30": (0.1,), "j60": (0.2,), "j120": (0.25, 6.0)}
 PSPLIB_SCHEDULES = (1_000, 5_000, 50_000)
@@ -134,3 +143,87 @@ def _groups_row(name: str, replays: list[Replay]) -> None:
 def _value(incumbents: list[Incumbent], spec: str) -> float:
     """Seconds of one contained policy; 0 if it was not rolled out."""
     return next((i.value for i in incumbents if i.source == spec), 0.0)
+
+
+STREAM_RULES = ("srw*cp", "srw", "edf", "evolved")
+
+
+def measure_online(options: Namespace) -> None:
+    """Layered stream at load 1.0: mean flow time with exact and with uncertain durations; deadlines at load 0.85."""
+    head("case", "replays", "policy", "value", "against the best rule, %", "ms a decision, mean", "p99")
+    for noise in (0.0, 0.25):
+        suite = Suite.load("online-layered", ["arrivals.load=1.0", f"noise={noise}", "deadlines=null"])
+        _stream_rows(f"flow time, sigma {noise:g}", suite, options, "flow_time")
+    suite = Suite.load("online-layered", ["arrivals.load=0.85", "noise=0", "objective=slo"])
+    _stream_rows("late workflows, %", suite, options, "slo")
+
+
+def measure_noise(options: Namespace) -> None:
+    """PSPLIB j120 with noisy durations: makespan against the best rule."""
+    head("case", "projects", "policy", "value", "against the best rule, %", "ms a decision, mean", "p99")
+    for sigma in (0.1, 0.25, 0.5):
+        workloads = load(data_path("psplib/j120"))[:: options.step][: options.limit]
+        replays = [Replay.build(workload, seed=3, sigma=sigma) for workload in workloads]
+        _rows(f"j120, sigma {sigma:g}", replays, ("lft", "lst", "mts", "critical-path", "evolved"), options, "makespan")
+
+
+def _stream_rows(case: str, suite: Suite, options: Namespace, objective: str) -> None:
+    replays = [suite.replay("test", index) for index in range(options.limit or 10)]
+    _rows(case, replays, STREAM_RULES, options, objective)
+
+
+def _rows(case: str, replays: list[Replay], others: Sequence[str], options: Namespace, objective: str) -> None:
+    """Every policy on the same replays; "best rule" = the best of ``others`` but for ``evolved`` by mean."""
+    budget = f"budget_ms={options.ms:g}" if not options.simulations else f"simulations={options.simulations}"
+    planners = [f"{name}:{budget}:{extra}".rstrip(":") for name in ("mcts-rules", "mcts") for extra in options.also]
+    found: dict[str, NDArray[np.float64]] = {}
+    timing: dict[str, NDArray[np.float64]] = {}
+    for spec in (*others, *planners):
+        policy = make_policy(spec, learned_options={"objective": objective})
+        simulate(replays[0], policy)
+        runs = [simulate(replay, policy, timings=spec in planners) for replay in replays]
+        for run in runs[:CHECKED]:
+            validate(run)
+        found[spec] = np.array([_objective(run, objective) for run in runs])
+        if spec in planners:
+            timing[spec] = np.concatenate([run.timings_ms for run in runs])
+    rules = [name for name in others if name != "evolved"]
+    best = min(rules, key=lambda name: float(found[name].mean()))
+    effect = points if objective == "slo" else relative
+    for spec, values in found.items():
+        against = f"({best})" if spec == best else effect(values, found[best])
+        times = timing.get(spec)
+        cells = ("", "") if times is None else (f"{times.mean():.2f}", f"{np.percentile(times, 99):.2f}")
+        row(case, len(replays), spec, float(values.mean()), against, *cells)
+
+
+def _objective(schedule: Schedule, objective: str) -> float:
+    if objective == "makespan":
+        return schedule.makespan
+    if objective == "flow_time":
+        return float(completion(schedule)["mean_flow_time"] or 0.0)
+    return 100.0 * float(service_level(schedule)["slo_violation_rate"] or 0.0)
+
+
+def measure_rates(options: Namespace) -> None:
+    """Simulations a second over an episode, and decision times by budget, at 100, 1,000 and 10,000 tasks."""
+    head("tasks", "search", "simulations/s", "p99 ms at 2", "at 10", "at 50")
+    for count in (1, 10, 100):
+        mixture = f"mixture=[{{kind: layered, count: {4 * count}, tasks: 25, mean_bytes: 0}}]"
+        for noise, search in ((0.0, "tree"), (0.2, "race")):
+            replay = Suite.load("batch", [mixture, f"noise={noise}"]).replay("test", 0)
+            cells, rate = [], 0.0
+            for budget in (2, 10, 50):
+                policy = make_policy(f"mcts-rules:search={search}:budget_ms={budget}:prior=critical-path")
+                simulator = Simulator(replay)
+                run = policy.begin(simulator)
+                run(20)
+                times = []
+                for _ in range(min(len(replay) - 20, options.limit or 150)):
+                    began = time.perf_counter()
+                    run(1)
+                    times.append(1000 * (time.perf_counter() - began))
+                cells.append(f"{np.percentile(times, 99):.1f}")
+                counter = run.__self__.desk.view.counter  # type: ignore[attr-defined]
+                rate = max(rate, counter[rollout.SIMULATIONS] / (sum(times) / 1000))
+            row(f"{len(replay):,}", search, f"{rate:,.0f}", *cells)

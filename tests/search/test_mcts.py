@@ -546,7 +546,7 @@ def test_a_race_without_noise_is_not_worse_than_its_base_on_average() -> None:
     [
         ("search=best", "search is 'best', expected one of auto, plan, tree, race"),
         ("select=ucb", "select is 'ucb', expected one of halving, puct, uniform"),
-        ("leaf=guess", "leaf is 'guess', expected one of rollout, value, mix"),
+        ("leaf=guess", "leaf is 'guess', expected one of auto, rollout, value, mix"),
         ("wait=yes", "wait is 'yes', expected 0 or 1"),
         ("budget_ms=-1", "budget_ms is '-1', expected a number >= 0"),
         ("budget_ms=nan", "budget_ms is 'nan'"),
