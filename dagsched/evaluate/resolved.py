@@ -73,4 +73,4 @@ def _base(policy: MctsPolicy, replay: Replay, objective: str) -> str:
         return options.prior
     desk = Desk(Simulator(replay), objective)
     desk.take_root()
-    return make_base(desk, policy.name, options.prior, policy.learned, learning=policy.learning, seed=options.seed).name
+    return make_base(desk, policy.name, options.prior, policy.learned, learning=policy.learning).name

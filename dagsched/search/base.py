@@ -5,6 +5,7 @@ A base runs the scratch of a :class:`Desk` from the root to the end, as the poli
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -15,7 +16,6 @@ from dagsched.features import kernel as features
 from dagsched.features.builder import build_constants
 from dagsched.learn.arena import TARDINESS
 from dagsched.policies import learned, learned_kernel
-from dagsched.policies.base import Policy
 from dagsched.policies.learned import LearnedOptions
 from dagsched.policies.learned_kernel import Head, Linear
 from dagsched.policies.runners import PriorityPolicy, ScorePolicy, new_buckets
@@ -32,10 +32,8 @@ LADDER = ((0.02, 0.0), (0.1, 0.0), (0.0, 0.2), (0.05, 0.1), (0.3, 0.0), (0.0, 0.
 FALLBACK = {"makespan": "critical-path", "flow_time": "srw*cp", "slo": "srw*cp"}
 """Base rule where no checkpoint fits: the best of the standard rules on most suites (``docs/results.md``)."""
 RACED = ("lft", "critical-path", "lst", "cp+demand+work", "srw*cp")
-"""Rules that may be the base under noise in a batch."""
-DRAWS, MOST_DRAWN_TASKS = 24, 20_000
+"""Rules that may be the base of a race for the makespan."""
 UNKNOWN_SIGMA = 0.3
-_DOMAIN = 0x42415345
 KINDS = {"makespan": rollout.MAKESPAN, "flow_time": rollout.FLOW_TIME, "slo": rollout.SLO}
 
 
@@ -202,20 +200,14 @@ class LearnedBase:
         )  # fmt: skip
 
 
-def make_base(
-    desk: Desk, spec: str, prior: str, learned_options: Mapping[str, str], *, learning: bool, seed: int = 0
-) -> Base:
+def make_base(desk: Desk, spec: str, prior: str, learned_options: Mapping[str, str], *, learning: bool) -> Base:
     """The base policy that ``prior`` names.
 
-    ``auto`` = ``evolved`` where a checkpoint fits, else a rule; in a batch of uncertain durations the one of these and
-    the main rules that does best on drawn durations.
+    ``auto`` = ``evolved`` where a checkpoint fits, else a rule.
 
     Raises:
         PolicyError: if the named one does not exist or does not fit.
     """
-    replay = desk.simulator.replay
-    if prior == "auto" and replay.is_batch and replay.noise.kind != "exact":
-        prior = _best_on_draws(desk, learned_options, learning=learning, seed=seed)
     if prior == "auto" and not learning:
         prior = FALLBACK[desk.objective]
     if prior in ("auto", "evolved", "ppo"):
@@ -230,45 +222,13 @@ def make_base(
     return rule_base(desk, spec, prior)
 
 
-def _judge(desk: Desk, finish: FloatArray) -> float:
-    """Cost of the finish times of a batch by what is known: makespan, weighted flow time, or lateness."""
-    replay = desk.simulator.replay
-    if desk.objective == "makespan":
-        return float(finish.max())
-    last = np.maximum.reduceat(finish, replay.workflow_ptr[:-1])
-    if desk.objective == "flow_time":
-        return float(((last - replay.arrival) * replay.weight).sum())
-    over = np.maximum(last - replay.deadline, 0.0)
-    return float((over > 0).sum() + TARDINESS * over.sum() / max(desk.mean_path(len(over)), 1e-9))
-
-
-def _best_on_draws(desk: Desk, learned_options: Mapping[str, str], *, learning: bool, seed: int) -> str:
-    """The candidate of least mean cost over batches whose durations are drawn from the declared noise."""
-    from dagsched.policies.registry import make_policy
-
-    replay, policy_seed = desk.simulator.replay, desk.simulator.policy_seed
-    options = {**learned_options, "objective": desk.objective}
-    candidates: dict[str, Policy] = {}
-    for name in (["evolved"] if learning else []) + list(RACED):
-        candidates[name] = make_policy(name, learned_options=options)
-    rng = np.random.default_rng(np.random.SeedSequence([seed, policy_seed], spawn_key=(_DOMAIN,)))
-    sigma = replay.noise.sigma if replay.noise.kind == "lognormal" else UNKNOWN_SIGMA
-    factors = np.exp(sigma * rng.standard_normal((DRAWS, len(replay), 1)) - 0.5 * sigma**2)
-    count = int(np.clip(MOST_DRAWN_TASKS // len(replay), 1, DRAWS))
-    simulator = Simulator(replay, policy_seed=policy_seed)
-    costs: dict[str, float] = {}
-    for name, policy in candidates.items():
-        total = 0.0
-        try:
-            for factor in factors[:count]:
-                simulator.reset()
-                simulator.truth = read_only(replay.estimate * factor)
-                policy.begin(simulator)(MANY)
-                total += _judge(desk, simulator.state.task["finish"])
-        except PolicyError:  # no checkpoint fits
-            continue
-        costs[name] = total
-    return min(costs, key=lambda name: costs[name])
+def rival_bases(desk: Desk, spec: str, learned_options: Mapping[str, str], *, learning: bool) -> list[Base]:
+    """What may be the base of a race for the makespan if none is named: ``evolved`` if a checkpoint fits, and rules."""
+    rivals: list[Base] = []
+    if learning:
+        with contextlib.suppress(PolicyError):  # no checkpoint fits
+            rivals.append(_learned(desk, spec, "evolved", learned_options))
+    return [*rivals, *(rule_base(desk, spec, rule) for rule in RACED)]
 
 
 def _learned(desk: Desk, spec: str, kind: str, learned_options: Mapping[str, str]) -> LearnedBase:

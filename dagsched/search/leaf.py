@@ -34,7 +34,7 @@ ROLLOUT, VALUE, MIX = 0, 1, 2
 MODES = {"rollout": ROLLOUT, "value": VALUE, "mix": MIX}
 FEATURES = 6
 # Slots of Leaf.counter.
-MODE, HORIZON, TAUGHT, CUT, BROKEN, TURN = range(6)
+MODE, HORIZON, TAUGHT, CUT, BROKEN, TURN, FITTED = range(7)
 _LEAST_TAUGHT = 48
 _TEACH_EVERY = 16
 _DOUBT = 1.5
@@ -43,7 +43,7 @@ _DOUBT = 1.5
 class Leaf(NamedTuple):
     """The learned value and what it has learned from."""
 
-    counter: IntArray  # [6]
+    counter: IntArray  # [7]
     weights: FloatArray  # [6]
     moments: FloatArray  # [6, 6] sums of products of features
     targets: FloatArray  # [6] sums of features x cost to come
@@ -57,7 +57,7 @@ class Leaf(NamedTuple):
 def new_leaf(workflows: int, mode: str, horizon: int) -> Leaf:
     """A value that knows nothing."""
     leaf = Leaf(
-        counter=np.zeros(6, np.int64),
+        counter=np.zeros(7, np.int64),
         weights=np.zeros(FEATURES),
         moments=np.zeros((FEATURES, FEATURES)),
         targets=np.zeros(FEATURES),
@@ -77,6 +77,7 @@ def refit(leaf: Leaf, ridge: float = 1e-3) -> None:
         return
     scale = np.sqrt(np.diag(leaf.moments)) + 1e-12
     system = leaf.moments / np.outer(scale, scale) + ridge * np.eye(FEATURES)
+    leaf.counter[FITTED] = 1
     leaf.weights[:] = np.linalg.solve(system, leaf.targets / scale) / scale
 
 
@@ -159,7 +160,7 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
         predicted += E.weights[k] * E.feature[k]
     turn = E.counter[TURN] + 1
     every = 2 if E.counter[MODE] == MIX else _TEACH_EVERY
-    if E.counter[TAUGHT] >= _LEAST_TAUGHT and turn % every != 0:
+    if E.counter[FITTED] and turn % every != 0:
         if not np.isfinite(predicted):
             E.counter[BROKEN] += 1
         elif predicted - _DOUBT * np.sqrt(E.error[0] / max(E.error[1], 1.0)) > found:
@@ -175,7 +176,7 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
         E.targets[k] += E.feature[k] * (value - known)
         for j in range(FEATURES):
             E.moments[k, j] += E.feature[k] * E.feature[j]
-    taught = E.counter[TAUGHT] >= _LEAST_TAUGHT and np.isfinite(predicted)
+    taught = E.counter[FITTED] and np.isfinite(predicted)
     if taught:
         E.error[0] = 0.99 * E.error[0] + (predicted - value) ** 2
         E.error[1] = 0.99 * E.error[1] + 1.0

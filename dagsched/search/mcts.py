@@ -8,7 +8,7 @@ under uncertain durations. ``docs/planning.md`` has the algorithms, their source
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,11 +23,12 @@ from dagsched.search import race as racing
 from dagsched.search import rollout
 from dagsched.search import root as rooting
 from dagsched.search import tree as growing
-from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, make_base
+from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, make_base, rival_bases
 from dagsched.search.options import SearchOptions
 from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.state import read_only
 from dagsched.workflow import FloatArray, IntArray
 
 Runner = Callable[[int], None]
@@ -353,8 +354,11 @@ class RaceSearcher(Searcher):
 
     horizon = 1  # differences between actions show early; what comes later is mostly noise
 
-    def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
+    def __init__(
+        self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions, rivals: Sequence[Base] = ()
+    ) -> None:
         super().__init__(simulator, desk, base, options)
+        self.rivals = list(rivals)
         self.race = racing.new_race(options.candidates + 8, options.scenarios)
         replay = simulator.replay
         sigma = {"exact": 0.0, "lognormal": replay.noise.sigma}.get(replay.noise.kind, UNKNOWN_SIGMA)
@@ -374,6 +378,8 @@ class RaceSearcher(Searcher):
             known = int(desk.whole.workflow_ptr[desk.arrived])
             racing.draw(self.scenarios, self._seed, self._drawn, known)
             self._drawn, self._fresh = known, 0
+            if self.rivals:
+                self._choose_base()
         if self.is_forced():
             return int(legal[0])
         first = self._base_action()
@@ -382,6 +388,22 @@ class RaceSearcher(Searcher):
             return first
         tasks = self.candidates(legal, first)
         return self._search(np.append(tasks, WAIT) if waiting else tasks)
+
+    def _choose_base(self) -> None:
+        """At the first decision: the rival of least mean cost on drawn durations of what has arrived."""
+        desk, estimate = self.desk, self.desk.truth
+        costs = np.zeros(len(self.rivals))
+        draws = max(1, min(_DRAWS, len(self.scenarios.factor), _MOST_DRAWN_TASKS // max(len(desk.open()), 1)))
+        for factor in self.scenarios.factor[:draws]:
+            with np.errstate(invalid="ignore"):  # tasks that have not arrived
+                desk.truth = read_only(estimate * factor[:, None])
+            for number, rival in enumerate(self.rivals):
+                self.base = rival
+                self.roll_base()
+                costs[number] += self.value()
+        desk.truth = estimate
+        self.base = self.rivals[int(costs.argmin())]
+        self.rivals = []
 
     def _base_action(self) -> int:
         """What the base policy does now; from time to time also the order in which it would go on."""
@@ -438,6 +460,7 @@ class RaceSearcher(Searcher):
         return int(race.task[racing.winner(race, _Z)])
 
 
+_DRAWS, _MOST_DRAWN_TASKS = 24, 20_000
 _RENEWALS = 12
 """Times that the base's order is rolled out anew while a workflow mix lasts."""
 _LEAST_LOOKS = 6
@@ -491,11 +514,14 @@ class MctsPolicy:
         """What decides step by step; not for plan mode."""
         desk = Desk(simulator, objective)
         self.counters.append(desk.view.counter)  # the counter alone: a kept desk would hold a replay's memory
-        base = make_base(
-            desk, self.name, self.options.prior, self.learned, learning=self.learning, seed=self.options.seed
-        )
+        base = make_base(desk, self.name, self.options.prior, self.learned, learning=self.learning)
         tree = choose_mode(simulator.replay, self.options, objective) == "tree"
-        return (TreeSearcher if tree else RaceSearcher)(simulator, desk, base, self.options)
+        if tree:
+            return TreeSearcher(simulator, desk, base, self.options)
+        rivals: Sequence[Base] = ()
+        if self.options.prior == "auto" and objective == "makespan":
+            rivals = rival_bases(desk, self.name, self.learned, learning=self.learning)
+        return RaceSearcher(simulator, desk, base, self.options, rivals)
 
     def plan(self, replay: Replay, objective: str, policy_seed: int = 0) -> PlanResult:
         """Search for a whole schedule of a batch with exact durations.

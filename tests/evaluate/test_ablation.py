@@ -66,6 +66,7 @@ def test_a_plan_is_ablated_by_learning_and_budget_alone() -> None:
 def test_a_tree_is_ablated_by_leaf_wait_selection_and_prior_too() -> None:
     assert variants("mcts", ["tree"], "evolved", "srw*cp") == (
         "mcts-rules",
+        "mcts:leaf=rollout",
         "mcts:leaf=value",
         "mcts:leaf=mix",
         "mcts:wait=0",
@@ -103,7 +104,7 @@ def test_what_is_there_already_is_not_added_again() -> None:
     found = expand(specs, ["plan"], "evolved", "critical-path")
     assert len(found) == len(set(found))
     assert found[-1] == "heft"
-    assert variants("mcts-rules", ["tree"], "srw*cp", "srw*cp")[0] == "mcts-rules:leaf=value"
+    assert variants("mcts-rules", ["tree"], "srw*cp", "srw*cp")[0] == "mcts-rules:leaf=rollout"
 
 
 def test_a_planner_is_added_where_none_is_named() -> None:
