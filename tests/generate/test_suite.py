@@ -56,7 +56,7 @@ SHAPES = {
     "join": (1, 92, 139),
     "homog": (5, 106, 140),
     "online-layered": (100, 3463, 5110),
-    "online-tpch-like": (100, 941, 841),
+    "online-tpch-like": (400, 3491, 3091),
     "transfers": (3, 67, 95),
     "wfcommons": (30, 1050, 1498),
 }
