@@ -113,6 +113,7 @@ class Searcher:
         self.rng = np.random.default_rng(seed)
         desk.noise.random[0] = seed.generate_state(1, np.uint64)[0]
         self._deadline = simulator.replay.deadline
+        self._learned = 0
         horizon = self.horizon * len(desk.whole.node_group)
         ends = options.leaf
         if ends == "auto":
@@ -191,7 +192,10 @@ class Searcher:
 
     def refit(self) -> None:
         """Let the value, if one is used, learn from the simulations so far."""
-        if self.leaf.counter[leafing.MODE] != leafing.ROLLOUT:
+        counter = self.leaf.counter
+        learned = counter[leafing.TAUGHT] - self._learned
+        if counter[leafing.MODE] != leafing.ROLLOUT and (learned >= _REFIT or not counter[leafing.FITTED]):
+            self._learned = int(counter[leafing.TAUGHT])
             leafing.refit(self.leaf)
 
     def roll_base(self, most: int = MANY) -> None:
@@ -345,6 +349,8 @@ class TreeSearcher(Searcher):
 
 
 _LEAST_HORIZON = 14
+_REFIT = 8
+"""Simulations that the value learns from before it is fitted again."""
 _WIDTH = 4
 _TREE_NODES = 20_000
 
