@@ -81,7 +81,7 @@ def schedule(
     """
     from dagsched.cli.console import say
     from dagsched.cli.loading import load_all
-    from dagsched.cli.searching import print_search, searching
+    from dagsched.cli.searching import prepare, print_search, searching
     from dagsched.evaluate.compare import given_options
     from dagsched.evaluate.compiling import ensure_compiled
     from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
@@ -116,6 +116,7 @@ def schedule(
     replay = build_replay(chosen, config, 0)
     ensure_compiled(say)
     made = make_policy(policy, learned_options=given_options(objective, checkpoint))
+    prepare(made)
     with searching(made) as watched:
         result = simulate(replay, watched, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
     validate(result)

@@ -202,7 +202,19 @@ def ablated(workloads: Sequence[Workload], config: CompareConfig) -> CompareConf
 
 
 def given_options(objective: str | None, checkpoint: str | Path | None) -> dict[str, str]:
-    """Options of learned policies that were given for all of them."""
+    """Options of learned policies that were given for all of them.
+
+    Raises:
+        CheckpointError: if the checkpoint, or one that its index names, cannot be read.
+    """
+    if checkpoint is not None:
+        from dagsched.learn.checkpoint import load_checkpoint
+        from dagsched.learn.choice import INDEX, read_index
+
+        folder = Path(checkpoint)
+        named = [e.path for e in read_index(folder).checkpoints] if (folder / INDEX).is_file() else ["."]
+        for path in named:
+            load_checkpoint(folder / path)
     given = {"objective": objective, "checkpoint": checkpoint}
     return {key: str(value) for key, value in given.items() if value is not None}
 

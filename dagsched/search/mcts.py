@@ -512,6 +512,9 @@ class MctsPolicy:
         objective = self.learned.get("objective", "auto")
         if objective == "auto":
             objective = objective_of(replay)
+        if self.learning and self.learned.get("checkpoint", "auto") != "auto":
+            # whoever names a checkpoint wants it used; only the shipped ones may fit nothing
+            LearnedOptions.parse(self.name, "evolved", {**self.learned, "objective": objective}).load(replay)
         if choose_mode(replay, self.options, objective) == "plan":
             return self._plan(simulator, objective)
         return self.searcher(simulator, objective).run

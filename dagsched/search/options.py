@@ -76,8 +76,6 @@ class SearchOptions:
 
         if "simulations" in options and ("budget_ms" in options or "time_limit" in options):
             raise PolicyError(f"policy {spec!r}: give simulations or a time (budget_ms, time_limit), not both")
-        if options.get("simulations") == "0":
-            raise PolicyError(f"policy {spec!r}: simulations is 0, expected at least 1; budget_ms=0 searches nothing")
         wait = options.get("wait", "1")
         if wait not in ("0", "1"):
             raise PolicyError(f"policy {spec!r}: wait is {wait!r}, expected 0 or 1")
@@ -85,7 +83,7 @@ class SearchOptions:
             spec=spec,
             search=pick("search", SEARCHES),
             budget_ms=_seconds(spec, options, "budget_ms", BUDGET_MS),
-            simulations=option_int(spec, options, "simulations", 0),
+            simulations=option_int(spec, options, "simulations", 1, 1) if "simulations" in options else 0,
             time_limit=_seconds(spec, options, "time_limit", math.inf),
             scenarios=option_int(spec, options, "scenarios", 64, 2),
             candidates=option_int(spec, options, "candidates", 8, 1),
@@ -120,5 +118,5 @@ def _seconds(spec: str, options: Mapping[str, str], key: str, default: float) ->
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a number >= 0")
+        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a finite number >= 0")
     return value

@@ -8,10 +8,13 @@ spent, the lower bound is reached, or it is interrupted. Slices depend on the pr
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -194,6 +197,27 @@ class _Best:
     log: list[Progress] = field(default_factory=list)
 
 
+@contextmanager
+def _remembering_interrupts() -> Iterator[Callable[[], bool]]:
+    """Within, Ctrl-C is remembered: raised inside compiled code, or while it compiles, it would be lost or worse."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    pressed = False
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            signal.default_int_handler(number, frame)
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def run_search(task: PlanTask, improved: Improved | None = None) -> PlanResult:
     """One worker's search; see :func:`plan_batch`."""
     replay = task.replay
@@ -205,23 +229,25 @@ def run_search(task: PlanTask, improved: Improved | None = None) -> PlanResult:
     best.log.append(Progress(0.0, 0, first.value, bound))
     search, interrupted, reported = None, False, 0.0
     try:
-        if improved is not None:
-            improved(best.log[0])
-        if first.value > bound and limit > 0 and task.seconds != 0:
-            search = _new_search(task, bound)
-            size = _slice_size(replay, search)
-        while search is not None and search.schedules < limit and search.value > bound:
-            if task.seconds is not None and time.perf_counter() - began >= task.seconds:
-                break
-            before = search.value
-            search.advance(min(limit, search.schedules + size), limit)
-            elapsed = time.perf_counter() - began
-            better = search.value < before and _take(task, search, best)
-            if better:
-                best.log.append(Progress(elapsed, search.schedules, best.value, bound))
-            if improved is not None and (better or elapsed - reported >= REPORT_SECONDS):
-                reported = elapsed
-                improved(Progress(elapsed, search.schedules, best.value, bound))
+        with _remembering_interrupts() as pressed:
+            if improved is not None:
+                improved(best.log[0])
+            if first.value > bound and limit > 0 and task.seconds != 0:
+                search = _new_search(task, bound)
+                size = _slice_size(replay, search)
+            while search is not None and search.schedules < limit and search.value > bound and not pressed():
+                if task.seconds is not None and time.perf_counter() - began >= task.seconds:
+                    break
+                before = search.value
+                search.advance(min(limit, search.schedules + size), limit)
+                elapsed = time.perf_counter() - began
+                better = search.value < before and _take(task, search, best)
+                if better:
+                    best.log.append(Progress(elapsed, search.schedules, best.value, bound))
+                if improved is not None and (better or elapsed - reported >= REPORT_SECONDS):
+                    reported = elapsed
+                    improved(Progress(elapsed, search.schedules, best.value, bound))
+            interrupted = pressed()
     except KeyboardInterrupt:
         interrupted = True
     return PlanResult(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ from dagsched.cluster import Cluster
 from dagsched.errors import PolicyError
 from dagsched.generate import random_workload
 from dagsched.generate.kinds import KINDS
+from dagsched.generate.suite import Suite
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.search.contained import contained_specs, follow, roll_out
@@ -224,3 +228,20 @@ def test_noise_and_later_arrivals_are_refused() -> None:
     made = [Workflow.from_tasks(f"w{k}", [Task("a", 1.0)], arrival=float(k)) for k in range(2)]
     with pytest.raises(PolicyError, match="arrive at different times"):
         plan_batch(many_workflows(made, two_groups()))
+
+
+def test_ctrl_c_keeps_the_best_schedule_on_several_nodes() -> None:
+    """A signal that arrives inside compiled code must neither be lost nor end in a traceback."""
+    replay = Suite.load("transfers").replay("test", 0)
+    plan_batch(replay, schedules=3)  # compiles
+    threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+    result = plan_batch(replay, seconds=30.0)
+    assert result.interrupted
+    assert result.seconds < 30
+    assert validate(follow(replay, result.plan)[0]) is None
+
+
+def test_a_checkpoint_that_is_named_must_be_there() -> None:
+    replay = Suite.load("transfers").replay("test", 0)
+    with pytest.raises(PolicyError, match="no such checkpoint folder"):
+        simulate(replay, "mcts:checkpoint=/nowhere:simulations=1")
