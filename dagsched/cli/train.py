@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -82,6 +80,7 @@ def train(
     The run folder holds TensorBoard events, checkpoints, and in best/ the model chosen by validation; Ctrl-C saves.
     """
     from dagsched.cli.console import Interrupted, output, say
+    from dagsched.interrupts import remembered_interrupts
     from dagsched.learn.config import TrainConfig
 
     budget = parse_budget(time_budget)
@@ -91,7 +90,7 @@ def train(
     from dagsched.learn.trainer import Trainer
 
     begin = time.monotonic()
-    with interruptible() as interrupted, _bars() as tell:
+    with remembered_interrupts(_say_stopping) as interrupted, _bars() as tell:
         trainer = Trainer(
             chosen,
             out=out,
@@ -127,25 +126,10 @@ def parse_budget(text: str | None, name: str = "time-budget") -> float:
     return sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=True))
 
 
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Within, the first Ctrl-C is remembered until the step ends; the second one interrupts at once."""
-    pressed = False
+def _say_stopping() -> None:
+    from dagsched.cli.console import say
 
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
-            signal.default_int_handler(number, frame)
-        pressed = True
-        from dagsched.cli.console import say
-
-        say("stopping after this step; Ctrl-C again stops at once, without saving it")
-
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
+    say("stopping after this step; Ctrl-C again stops at once, without saving it")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 
 from dagsched.policies.registry import parse_spec
-from dagsched.search.options import BUDGET_MS, LEAVES, PLANNERS, SELECTIONS, SearchOptions
+from dagsched.search.options import BUDGET_MS, FALLBACK, LEAVES, PLANNERS, SELECTIONS, SearchOptions
 
 BUDGET_FACTORS = (0.25, 4.0, 16.0)
 SCENARIO_FACTORS = (0.25, 4.0)
@@ -153,10 +153,6 @@ def infer_base(policies: Sequence[str], objective: str) -> str | None:
     planner = first_planner(policies)
     if planner is None:
         return None
-    from dagsched.search.base import (
-        FALLBACK,
-    )  # here: it loads the compiler, which a report without planners can do without
-
     prior = options_of(planner).prior
     wanted = (prior,) if prior != "auto" else ("evolved", FALLBACK[objective])
     return next((base for base in wanted if base in policies), None)

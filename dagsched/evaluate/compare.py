@@ -208,13 +208,9 @@ def given_options(objective: str | None, checkpoint: str | Path | None) -> dict[
         CheckpointError: if the checkpoint, or one that its index names, cannot be read.
     """
     if checkpoint is not None:
-        from dagsched.learn.checkpoint import load_checkpoint
-        from dagsched.learn.choice import INDEX, read_index
+        from dagsched.learn.choice import check_folder
 
-        folder = Path(checkpoint)
-        named = [e.path for e in read_index(folder).checkpoints] if (folder / INDEX).is_file() else ["."]
-        for path in named:
-            load_checkpoint(folder / path)
+        check_folder(Path(checkpoint))
     given = {"objective": objective, "checkpoint": checkpoint}
     return {key: str(value) for key, value in given.items() if value is not None}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dagsched.errors import PolicyError
 from dagsched.replay import Replay
+from dagsched.search.options import FALLBACK
 
 if TYPE_CHECKING:
     from dagsched.search.mcts import MctsPolicy
@@ -35,7 +36,6 @@ def resolve(planner: str, replays: Iterable[Replay], learned_options: Mapping[st
         PolicyError: if it refuses every replay.
     """
     from dagsched.policies.registry import make_policy
-    from dagsched.search.base import FALLBACK
     from dagsched.search.mcts import MctsPolicy, choose_mode
 
     policy = make_policy(planner, learned_options=learned_options)
@@ -44,7 +44,7 @@ def resolve(planner: str, replays: Iterable[Replay], learned_options: Mapping[st
     base = rule = ""
     refusal: PolicyError | None = None
     for replay in replays:
-        objective = _objective(policy, replay)
+        objective = policy.objective(replay)
         try:
             modes.append(choose_mode(replay, policy.options, objective))
         except PolicyError as error:
@@ -55,13 +55,6 @@ def resolve(planner: str, replays: Iterable[Replay], learned_options: Mapping[st
     if not modes:
         raise PolicyError(f"ablation: {refusal}") from None
     return Resolved(tuple(dict.fromkeys(modes)), base, rule)
-
-
-def _objective(policy: MctsPolicy, replay: Replay) -> str:
-    from dagsched.policies.learned import objective_of
-
-    given = policy.learned.get("objective", "auto")
-    return objective_of(replay) if given == "auto" else given
 
 
 def _base(policy: MctsPolicy, replay: Replay, objective: str) -> str:

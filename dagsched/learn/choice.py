@@ -135,3 +135,16 @@ def choose(folder: str | Path, replay: Replay, objective: str | None = None, pol
         f"{folder}/{INDEX}: no checkpoint fits this workload for objective {objective!r} and policy {policy!r}; "
         f"there is {known}"
     )
+
+
+def check_folder(folder: Path) -> None:
+    """Read every checkpoint of a folder, so that a broken one shows before anything runs.
+
+    Raises:
+        CheckpointError: if one cannot be used, or there is none.
+    """
+    from dagsched.learn.checkpoint import load_checkpoint
+
+    indexed = (folder / INDEX).exists()
+    for path in [entry.path for entry in read_index(folder).checkpoints] if indexed else ["."]:
+        load_checkpoint(folder / path)

@@ -37,6 +37,7 @@ from dagsched.policies.sampling import (
 from dagsched.replay import Replay
 from dagsched.shipped import shipped
 from dagsched.simulator import kernel
+from dagsched.simulator.kernel import Problem
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import with_area_below
 from dagsched.workflow import FloatArray, IntArray
@@ -65,9 +66,16 @@ _SEED_DOMAIN = 0x4C534D50
 class LinearRunner:
     """Drives one simulator with a linear priority; everything is allocated once and reset for each run."""
 
-    def __init__(self, simulator: Simulator, weights: FloatArray | None = None, *, noise: bool = False) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        weights: FloatArray | None = None,
+        *,
+        noise: bool = False,
+        problem: Problem | None = None,
+    ) -> None:
         self.simulator = simulator
-        self.problem = with_area_below(simulator.problem, simulator.replay)
+        self.problem = with_area_below(simulator.problem, simulator.replay) if problem is None else problem
         self.constants = build_constants(simulator.replay, self.problem)
         self.tracker = features.new_tracker(self.problem)
         tasks = len(simulator.replay)
@@ -109,15 +117,22 @@ class NetworkRunner(LinearRunner):
     """Drives one simulator with the residual network on a linear priority, greedily."""
 
     def __init__(
-        self, simulator: Simulator, weights: FloatArray, head: Head, embed: Any, *, noise: bool = False
+        self,
+        simulator: Simulator,
+        weights: FloatArray,
+        head: Head,
+        embed: Any,
+        *,
+        noise: bool = False,
+        problem: Problem | None = None,
     ) -> None:
-        super().__init__(simulator, weights)
+        super().__init__(simulator, weights, problem=problem)
         self.head = head
         embedding = None if embed is None else embed(simulator.replay, self.constants)
         self.scratch = learned_kernel.new_scratch(
             self.problem, head, embedding, noise=len(simulator.replay) if noise else 0
         )
-        self._record = learned_kernel.new_record(head, len(simulator.replay.cluster.groups), 1, 1)
+        self.record = learned_kernel.new_record(head, len(simulator.replay.cluster.groups), 1, 1)
 
     def reset(self) -> None:
         """Back before the first arrival."""
@@ -129,7 +144,7 @@ class NetworkRunner(LinearRunner):
         sim = self.simulator
         status = learned_kernel.run_by_network(
             self.problem, sim.state, sim.truth, self.constants, self.tracker, self.linear, self.head, self.scratch,
-            self._record, most,
+            self.record, most,
         )  # fmt: skip
         sim.truncated = int(self.scratch.counter[learned_kernel.CUT])
         return int(status)
@@ -232,12 +247,17 @@ def _load(path: str, stamp: int) -> Checkpoint:  # noqa: ARG001 - a changed file
     return load_checkpoint(path)
 
 
-def make_runner(simulator: Simulator, checkpoint: Checkpoint, kind: str, *, noise: bool = False) -> LinearRunner:
-    """What drives a simulator with a checkpoint: its priority alone (``evolved``) or its network (``ppo``)."""
+def make_runner(
+    simulator: Simulator, checkpoint: Checkpoint, kind: str, *, noise: bool = False, problem: Problem | None = None
+) -> LinearRunner:
+    """What drives a simulator with a checkpoint: its priority alone (``evolved``) or its network (``ppo``).
+
+    ``problem``: the simulator's with the area below filled, if the caller has it already.
+    """
     if kind == "evolved" or checkpoint.network is None:
-        return LinearRunner(simulator, checkpoint.base, noise=noise)
+        return LinearRunner(simulator, checkpoint.base, noise=noise, problem=problem)
     head, embed = compiled(checkpoint)
-    return NetworkRunner(simulator, checkpoint.base, head, embed, noise=noise)
+    return NetworkRunner(simulator, checkpoint.base, head, embed, noise=noise, problem=problem)
 
 
 @lru_cache(maxsize=8)

@@ -49,6 +49,7 @@ from dagsched.simulator.kernel import (
     _start,
     entry,
     inner,
+    uniform,
 )
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
@@ -462,17 +463,6 @@ def logits(P, S, K, X, L, N, W):
 
 
 @inner
-def _uniform(state):
-    """SplitMix64 (Steele, Lea and Flood, 2014): a number in (0, 1)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (np.float64(z >> np.uint64(11)) + 0.5) * 2.0**-53
-
-
-@inner
 def _pick(P, N, W, count):
     """Place of the chosen candidate, ``count`` = WAIT: the largest logit, or a draw by the Gumbel-max trick."""
     best, best_value = NONE, -np.inf
@@ -481,7 +471,7 @@ def _pick(P, N, W, count):
         if value == -np.inf:
             continue
         if W.counter[SAMPLING]:
-            value = value / N.setting[TEMPERATURE] - np.log(-np.log(_uniform(W.random)))
+            value = value / N.setting[TEMPERATURE] - np.log(-np.log(uniform(W.random)))
         if best >= 0 and value == best_value and k < count and best < count:
             if _before(P, W, W.candidate[k], W.candidate[best]):
                 best = k

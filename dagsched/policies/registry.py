@@ -254,9 +254,13 @@ _POLICIES: dict[str, PolicyInfo] = {
         _planner(
             "mcts",
             "planner: search from rules and trained policies, by whole schedules, in a tree or over scenarios",
-            {**search_options.OPTIONS, **search_options.CHECKPOINT},
+            {**search_options.OPTIONS, **learned.OPTIONS},
         ),
-        _planner("mcts-rules", "the same without anything trained", search_options.OPTIONS),
+        _planner(
+            "mcts-rules",
+            "the same without anything trained",
+            {**search_options.OPTIONS, "objective": learned.OPTIONS["objective"]},
+        ),
         PolicyInfo(
             "cp-sat",
             "OR-Tools CP-SAT, ground truth to about 60 tasks (batch, no noise; extra 'cp')",

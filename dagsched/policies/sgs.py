@@ -15,6 +15,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import uniform
+from dagsched.simulator.stale import drop_stale
+
 SERIAL, PARALLEL, MIXED = 0, 1, 2
 MAKESPAN, FLOW_TIME = 0, 1
 
@@ -223,24 +227,13 @@ def _reversed(problem):  # type: ignore[no-untyped-def]
     return duration, demand, need, capacity, child_ptr, child_idx, parent_ptr, parent_idx
 
 
-@inner
-def _uniform(state):  # type: ignore[no-untyped-def]
-    """SplitMix64 (Steele, Lea and Flood, 2014): a number in (0, 1); ``state`` is ``[1]`` uint64."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (np.float64(z >> np.uint64(11)) + 0.5) * 2.0**-53
-
-
 @entry
 def perturb(score, scale, state, key):  # type: ignore[no-untyped-def]
     """``key`` = ``score`` + ``scale`` x standard Gumbel noise, one draw per task."""
     for task in range(len(score)):
         key[task] = score[task]
         if scale > 0:
-            key[task] -= scale * np.log(-np.log(_uniform(state)))
+            key[task] -= scale * np.log(-np.log(uniform(state)))
 
 
 @inner
@@ -309,3 +302,6 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
                 break
             length = shorter
     return best, best_start, used
+
+
+drop_stale(best_of, kernel.__file__)

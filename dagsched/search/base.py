@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.features import kernel as features
-from dagsched.features.builder import build_constants
 from dagsched.learn.arena import TARDINESS
-from dagsched.policies import learned, learned_kernel
-from dagsched.policies.learned import LearnedOptions
-from dagsched.policies.learned_kernel import Head, Linear
+from dagsched.policies import learned_kernel
+from dagsched.policies.learned import LearnedOptions, LinearRunner, NetworkRunner, make_runner
 from dagsched.policies.runners import PriorityPolicy, ScorePolicy, new_buckets
 from dagsched.search import rollout
+from dagsched.search.options import FALLBACK
 from dagsched.search.rollout import Log, Noise, View, new_view
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import State
@@ -29,8 +28,6 @@ from dagsched.workflow import FloatArray, IntArray
 
 LADDER = ((0.02, 0.0), (0.1, 0.0), (0.0, 0.2), (0.05, 0.1), (0.3, 0.0), (0.0, 0.5))
 """Noise for tasks and for whole workflows, as shares of the range of keys."""
-FALLBACK = {"makespan": "critical-path", "flow_time": "srw*cp", "slo": "srw*cp"}
-"""Base rule where no checkpoint fits: the best of the standard rules on most suites (``docs/results.md``)."""
 RACED = ("lft", "critical-path", "lst", "cp+demand+work", "srw*cp")
 """Rules that may be the base of a race for the makespan."""
 UNKNOWN_SIGMA = 0.3
@@ -156,46 +153,29 @@ class ScoreBase:
 class LearnedBase:
     """A trained priority, or a network on it."""
 
-    def __init__(self, name: str, desk: Desk, weights: FloatArray, head: Head | None = None, embed: Any = None) -> None:
-        self.name, self.head = name, head
-        problem, replay = desk.whole, desk.simulator.replay
-        self.constants = build_constants(replay, problem)
-        self.tracker, self._copy = features.new_tracker(problem), features.new_tracker(problem)
-        tasks = len(replay)
-        self.linear = Linear(
-            weights=np.array(weights, np.float64),
-            fixed=np.zeros((tasks, 2)),
-            noise=np.zeros(0),
-            row=np.zeros(features.TASK_COUNT),
-            spread=np.array([np.inf, -np.inf]),
-        )
-        learned_kernel.project(self.constants, self.linear)
-        if head is not None:
-            embedding = None if embed is None else embed(replay)
-            self.network = learned_kernel.new_scratch(problem, head, embedding)
-            learned_kernel.reset_scratch(self.network)
-            self._record = learned_kernel.new_record(head, len(replay.cluster.groups), 1, 1)
+    def __init__(self, name: str, runner: LinearRunner) -> None:
+        self.name, self.runner = name, runner
+        self._copy = features.new_tracker(runner.problem)
 
     def roll(self, desk: Desk, most: int = MANY) -> int:
         """See :class:`Base`."""
-        problem, real = desk.problem, desk.simulator.state
-        features.catch_up(problem, real, self.constants, self.tracker)
-        for old, new in zip(self.tracker, self._copy, strict=True):
+        problem, runner, tracker = desk.problem, self.runner, self._copy
+        features.catch_up(problem, desk.simulator.state, runner.constants, runner.tracker)
+        for old, new in zip(runner.tracker, tracker, strict=True):
             np.copyto(new, old)
-        self._copy.counter[features.SEEN_DECISIONS] = 0
+        tracker.counter[features.SEEN_DECISIONS] = 0
         rollout.restore_scratch(problem, desk.root, desk.scratch, desk.view)
-        if self.head is None:
+        if not isinstance(runner, NetworkRunner):
             return int(
                 learned_kernel.run_by_linear(
-                    problem, desk.scratch, desk.truth, self.constants, self._copy, self.linear, most
+                    problem, desk.scratch, desk.truth, runner.constants, tracker, runner.linear, most
                 )
             )
-        np.copyto(self.network.summary, self.network.whole)
-        self.network.counter[learned_kernel.SUMMED] = 0
+        learned_kernel.reset_scratch(runner.scratch)
         return int(
             learned_kernel.run_by_network(
-                problem, desk.scratch, desk.truth, self.constants, self._copy, self.linear, self.head, self.network,
-                self._record, most,
+                problem, desk.scratch, desk.truth, runner.constants, tracker, runner.linear, runner.head,
+                runner.scratch, runner.record, most,
             )
         )  # fmt: skip
 
@@ -234,10 +214,7 @@ def rival_bases(desk: Desk, spec: str, learned_options: Mapping[str, str], *, le
 def _learned(desk: Desk, spec: str, kind: str, learned_options: Mapping[str, str]) -> LearnedBase:
     options = LearnedOptions.parse(spec, kind, {**learned_options, "objective": desk.objective})
     checkpoint = options.load(desk.simulator.replay)
-    if kind == "evolved" or checkpoint.network is None:
-        return LearnedBase(kind, desk, checkpoint.base)
-    head, embed = learned.compiled(checkpoint)
-    return LearnedBase(kind, desk, checkpoint.base, head, embed)
+    return LearnedBase(kind, make_runner(desk.simulator, checkpoint, kind, problem=desk.whole))
 
 
 def rule_base(desk: Desk, spec: str, rule: str) -> Base:

@@ -23,10 +23,9 @@ from dagsched.search.rollout import (
     _workflow_cost,
     cost,
     fill_buckets,
-    run_on,
 )
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import DECIDE, DONE, NOW, cold, inner
+from dagsched.simulator.kernel import DECIDE, DONE, NOW, cold, go_by_priority, inner
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
@@ -149,9 +148,9 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
     """
     fill_buckets(D, B)
     if E.counter[MODE] == ROLLOUT:
-        status = run_on(P, D, truth, B, MANY)
+        status = go_by_priority(P, D, truth, B, MANY)
         return status, cost(P, D, V), True
-    status = run_on(P, D, truth, B, E.counter[HORIZON])
+    status = go_by_priority(P, D, truth, B, E.counter[HORIZON])
     if status != DECIDE:
         return status, cost(P, D, V), True
     known = _summarise(P, D, V, E)
@@ -167,7 +166,7 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
             E.counter[CUT] += 1
             E.counter[TURN] = turn
             return DONE, predicted, False
-    status = run_on(P, D, truth, B, MANY)
+    status = go_by_priority(P, D, truth, B, MANY)
     if status != DONE:
         return status, np.inf, True
     E.counter[TURN] = turn

@@ -23,7 +23,7 @@ from dagsched.search import race as racing
 from dagsched.search import rollout
 from dagsched.search import root as rooting
 from dagsched.search import tree as growing
-from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, make_base, rival_bases
+from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, rival_bases
 from dagsched.search.options import SearchOptions
 from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
 from dagsched.simulator import kernel
@@ -31,7 +31,6 @@ from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import read_only
 from dagsched.workflow import FloatArray, IntArray
 
-Runner = Callable[[int], None]
 _DOMAIN = 0x4D435453
 _SLICE = 8
 """Looks at the clock in a millisecond budget: a slice of simulations takes at most about this part of it."""
@@ -152,10 +151,7 @@ class Searcher:
 
     def may_wait(self) -> bool:
         """Whether WAIT is legal and allowed; under the starvation guard it is not."""
-        simulator = self.simulator
-        if not self.options.wait or not simulator.can_wait:
-            return False
-        return simulator.replay.options.max_wait == np.inf or not self.is_forced()
+        return self.options.wait and self.simulator.can_wait and not self.is_forced()
 
     def is_forced(self) -> bool:
         """Whether the starvation guard leaves no choice."""
@@ -198,9 +194,9 @@ class Searcher:
             self._learned = int(counter[leafing.TAUGHT])
             leafing.refit(self.leaf)
 
-    def roll_base(self, most: int = MANY) -> None:
-        """Run the base policy from the root in the scratch."""
-        while self.base.roll(self.desk, most) == kernel.GROW:
+    def roll(self, base: Base, most: int = MANY) -> None:
+        """Run a base policy from the root in the scratch."""
+        while base.roll(self.desk, most) == kernel.GROW:
             self.regrow()
 
     def regrow(self) -> None:
@@ -270,7 +266,7 @@ class TreeSearcher(Searcher):
     def _renew(self) -> None:
         """A schedule of all that has arrived: the base policy's, or the old plan with new work put in."""
         when, old = self.incumbent.rest()
-        self.roll_base()
+        self.roll(self.base)
         self.incumbent.replace(self.desk, self.value())
         if len(old) and (self.options.simulations or self.options.budget_ms):
             time_, task = self.incumbent.rest()
@@ -282,16 +278,10 @@ class TreeSearcher(Searcher):
         self.load_keys(self.incumbent.rest()[1])
 
     def _try_keys(self) -> None:
-        desk = self.desk
-        desk.buckets.key[:] = desk.noise.key
-        while (
-            rollout.run_keys(desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.truth, MANY)
-            == kernel.GROW
-        ):
-            self.regrow()
+        self.roll(KeyBase("incumbent", self.desk.noise.key))
         value = self.value()
         if value < self.incumbent.value:
-            self.incumbent.replace(desk, value)
+            self.incumbent.replace(self.desk, value)
 
     def _search(self, legal: IntArray, now: float, waiting: bool) -> None:
         desk = self.desk
@@ -404,8 +394,7 @@ class RaceSearcher(Searcher):
             with np.errstate(invalid="ignore"):  # tasks that have not arrived
                 desk.truth = read_only(estimate * factor[:, None])
             for number, rival in enumerate(self.rivals):
-                self.base = rival
-                self.roll_base()
+                self.roll(rival)
                 costs[number] += self.value()
         desk.truth = estimate
         self.base = self.rivals[int(costs.argmin())]
@@ -415,9 +404,9 @@ class RaceSearcher(Searcher):
         """What the base policy does now; from time to time also the order in which it would go on."""
         if self._fresh > 0:
             self._fresh -= 1
-            self.roll_base(1)
+            self.roll(self.base, 1)
             return int(self.desk.scratch.decision["task"][0])
-        self.roll_base()
+        self.roll(self.base)
         self.value()
         task = self.desk.taken()[1]
         first, starts = int(task[0]), task[task >= 0]
@@ -432,17 +421,10 @@ class RaceSearcher(Searcher):
         def play(count: int) -> int:
             return int(
                 racing.race(
-                    desk.problem,
-                    desk.root,
-                    desk.scratch,
-                    desk.view,
-                    desk.buckets,
-                    self.scenarios,
-                    race,
-                    self.leaf,
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, self.leaf,
                     count,
                 )
-            )
+            )  # fmt: skip
 
         affordable = budget.affordable()
         if affordable < 2 * _LEAST_LOOKS:
@@ -509,9 +491,7 @@ class MctsPolicy:
     def begin(self, simulator: Simulator) -> Callable[[int], None]:
         """See :class:`dagsched.policies.base.Policy`."""
         replay = simulator.replay
-        objective = self.learned.get("objective", "auto")
-        if objective == "auto":
-            objective = objective_of(replay)
+        objective = self.objective(replay)
         if self.learning and self.learned.get("checkpoint", "auto") != "auto":
             # whoever names a checkpoint wants it used; only the shipped ones may fit nothing
             LearnedOptions.parse(self.name, "evolved", {**self.learned, "objective": objective}).load(replay)
@@ -523,14 +503,17 @@ class MctsPolicy:
         """What decides step by step; not for plan mode."""
         desk = Desk(simulator, objective)
         self.counters.append(desk.view.counter)  # the counter alone: a kept desk would hold a replay's memory
-        base = make_base(desk, self.name, self.options.prior, self.learned, learning=self.learning)
         tree = choose_mode(simulator.replay, self.options, objective) == "tree"
-        if tree:
-            return TreeSearcher(simulator, desk, base, self.options)
-        rivals: Sequence[Base] = ()
-        if self.options.prior == "auto" and objective == "makespan":
+        if not tree and self.options.prior == "auto" and objective == "makespan":
             rivals = rival_bases(desk, self.name, self.learned, learning=self.learning)
-        return RaceSearcher(simulator, desk, base, self.options, rivals)
+            return RaceSearcher(simulator, desk, rivals[0], self.options, rivals)
+        base = make_base(desk, self.name, self.options.prior, self.learned, learning=self.learning)
+        return (TreeSearcher if tree else RaceSearcher)(simulator, desk, base, self.options)
+
+    def objective(self, replay: Replay) -> str:
+        """What is searched for: the one asked for, or the one that suits the replay."""
+        given = self.learned.get("objective", "auto")
+        return objective_of(replay) if given == "auto" else given
 
     def plan(self, replay: Replay, objective: str, policy_seed: int = 0) -> PlanResult:
         """Search for a whole schedule of a batch with exact durations.

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from dagsched.policies import sgs
 from dagsched.policies.sampling import OBJECTIVES, pooled_problem
-from dagsched.policies.sgs import _copy, _reversed, _uniform, _value, entry, inner, parallel, serial
+from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import uniform
 from dagsched.simulator.stale import drop_stale
 from dagsched.simulator.state import build_problem
 from dagsched.workflow import FloatArray, IntArray
@@ -66,13 +68,13 @@ class Population(NamedTuple):
 
 @inner
 def _gumbel(random):  # type: ignore[no-untyped-def]
-    return -np.log(-np.log(_uniform(random)))
+    return -np.log(-np.log(uniform(random)))
 
 
 @inner
 def _below(random, count):  # type: ignore[no-untyped-def]
     """A whole number from 0 to ``count`` - 1."""
-    return min(np.int64(_uniform(random) * count), count - 1)
+    return min(np.int64(uniform(random) * count), count - 1)
 
 
 @inner
@@ -98,8 +100,8 @@ def _fresh(P, key):  # type: ignore[no-untyped-def]
 def _cross(P, mine, other, horizon, origin, key):  # type: ignore[no-untyped-def]
     """The times of another elite for what it starts inside a random window, else one's own."""
     random = P.random
-    width = horizon * (0.2 + 0.5 * _uniform(random))
-    left = origin + _uniform(random) * (horizon + width) - width
+    width = horizon * (0.2 + 0.5 * uniform(random))
+    left = origin + uniform(random) * (horizon + width) - width
     for t in range(len(key)):
         theirs = P.start[other, t]
         key[t] = -theirs if left <= theirs < left + width else -P.start[mine, t]
@@ -109,23 +111,23 @@ def _cross(P, mine, other, horizon, origin, key):  # type: ignore[no-untyped-def
 def _move(P, mine, horizon, key):  # type: ignore[no-untyped-def]
     """One to three tasks elsewhere, most often near by: far moves alone can leave the optima of small problems."""
     random = P.random
-    reach = horizon * (FAR if _uniform(random) < 0.2 else NEAR)
+    reach = horizon * (FAR if uniform(random) < 0.2 else NEAR)
     for t in range(len(key)):
         key[t] = -P.start[mine, t]
     for _ in range(1 + _below(random, 3)):
-        key[_below(random, len(key))] += (2 * _uniform(random) - 1) * reach
+        key[_below(random, len(key))] += (2 * uniform(random) - 1) * reach
 
 
 @inner
 def _shuffle(P, mine, horizon, origin, key):  # type: ignore[no-untyped-def]
     """What starts inside a random window in another order."""
     random = P.random
-    width = horizon * (0.1 + 0.3 * _uniform(random))
-    left = origin + _uniform(random) * (horizon + width) - width
+    width = horizon * (0.1 + 0.3 * uniform(random))
+    left = origin + uniform(random) * (horizon + width) - width
     for t in range(len(key)):
         key[t] = -P.start[mine, t]
         if left <= P.start[mine, t] < left + width:
-            key[t] += (2 * _uniform(random) - 1) * width
+            key[t] += (2 * uniform(random) - 1) * width
 
 
 @inner
@@ -141,7 +143,7 @@ def _propose(P, origin, length):  # type: ignore[no-untyped-def]
     if P.value[rival] < P.value[mine]:
         mine = rival
     horizon = length[mine]
-    choice = _uniform(random)
+    choice = uniform(random)
     if choice < CROSSOVER and elites > 1:
         other = _below(random, elites - 1)
         if other >= mine:
@@ -200,7 +202,7 @@ def search_slice(P, lengths, problem, work, origin, objective, owners, bound, un
     while P.counter[PASSES] < until and P.best[0] > bound:
         mine = _propose(P, origin, lengths)
         P.counter[CANDIDATES] += 1
-        if _uniform(P.random) < SERIAL_SHARE:
+        if uniform(P.random) < SERIAL_SHARE:
             last = serial(key, problem, work, origin, start, finish)
         else:
             last = parallel(key, problem, work, origin, start, finish)
@@ -279,4 +281,4 @@ class Neighbourhood:
         )  # fmt: skip
 
 
-drop_stale(search_slice, sgs.__file__)
+drop_stale(search_slice, kernel.__file__, sgs.__file__)

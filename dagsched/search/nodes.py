@@ -22,7 +22,7 @@ from dagsched.policies.base import Plan
 from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
 from dagsched.policies.listing import Inserter
 from dagsched.policies.sampling import OBJECTIVES
-from dagsched.policies.sgs import _uniform, _value
+from dagsched.policies.sgs import _value
 from dagsched.replay import Replay
 from dagsched.search import neighbourhood
 from dagsched.search.neighbourhood import (
@@ -37,6 +37,8 @@ from dagsched.search.neighbourhood import (
     _below,
     _gumbel,
 )
+from dagsched.simulator import kernel
+from dagsched.simulator.kernel import uniform
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray, child_rows
 
@@ -171,7 +173,7 @@ def _touch(P, t):  # type: ignore[no-untyped-def]
     """Set a task free, keep it out of its group, or send it to any group that can hold it."""
     if P.several[t] < 2:
         return
-    choice = _uniform(P.random)
+    choice = uniform(P.random)
     group = P.wanted[t]
     if choice < SET_FREE or group < 0:
         P.mode[t] = FREE
@@ -199,7 +201,7 @@ def _send_family(P, t, problem):  # type: ignore[no-untyped-def]
     child_ptr, child_idx, parent_ptr, parent_idx = problem[3:7]
     random = P.random
     group = _below(random, P.can_hold.shape[1])
-    up, down = _uniform(random) < 0.6, _uniform(random) < 0.6
+    up, down = uniform(random) < 0.6, uniform(random) < 0.6
     _send(P, t, group)
     if up:
         for k in range(parent_ptr[t], parent_ptr[t + 1]):
@@ -257,38 +259,38 @@ def _propose(P, problem, workflow_of):  # type: ignore[no-untyped-def]
     for t in range(tasks):
         P.key[t] = -P.rank[mine, t]
         _hold(P, t, P.group[mine, t])
-    if _uniform(random) < PART:
+    if uniform(random) < PART:
         _send_part(P, mine, workflow_of)
         return mine
-    choice = _uniform(random)
+    choice = uniform(random)
     if choice < CROSSOVER and elites > 1:
         other = _below(random, elites - 1)
         if other >= mine:
             other += 1
-        width = horizon * (0.2 + 0.5 * _uniform(random))
-        left = _uniform(random) * (horizon + width) - width
+        width = horizon * (0.2 + 0.5 * uniform(random))
+        left = uniform(random) * (horizon + width) - width
         for t in range(tasks):
             if left <= P.rank[other, t] < left + width:
                 P.key[t] = -P.rank[other, t]
                 _hold(P, t, P.group[other, t])
     elif choice < CROSSOVER + MOVE:
-        reach = horizon * (FAR if _uniform(random) < 0.2 else NEAR)
+        reach = horizon * (FAR if uniform(random) < 0.2 else NEAR)
         for _ in range(1 + _below(random, 3)):
             t = _below(random, tasks)
-            P.key[t] += (2 * _uniform(random) - 1) * reach
-            if _uniform(random) < FAMILY:
+            P.key[t] += (2 * uniform(random) - 1) * reach
+            if uniform(random) < FAMILY:
                 _send_family(P, t, problem)
             else:
                 _touch(P, t)
     else:
-        width = min(horizon, SHUFFLED * (0.2 + _uniform(random)))
-        left = _uniform(random) * (horizon + width) - width
+        width = min(horizon, SHUFFLED * (0.2 + uniform(random)))
+        left = uniform(random) * (horizon + width) - width
         for t in range(tasks):
             if left <= P.rank[mine, t] < left + width:
-                P.key[t] += (2 * _uniform(random) - 1) * width
-                if _uniform(random) < 0.5:
+                P.key[t] += (2 * uniform(random) - 1) * width
+                if uniform(random) < 0.5:
                     P.mode[t] = FREE
-    if _uniform(random) < ALL_FREE:
+    if uniform(random) < ALL_FREE:
         for t in range(tasks):
             P.mode[t] = FREE
     return mine
@@ -475,4 +477,4 @@ def _problems(replay: Replay) -> tuple[Any, Any]:
     )
 
 
-drop_stale(search_slice, sgs.__file__, insertion.__file__, neighbourhood.__file__)
+drop_stale(search_slice, kernel.__file__, sgs.__file__, insertion.__file__, neighbourhood.__file__)

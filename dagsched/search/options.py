@@ -13,6 +13,8 @@ SEARCHES = ("auto", "plan", "tree", "race")
 SELECTIONS = ("halving", "puct", "uniform")
 LEAVES = ("auto", "rollout", "value", "mix")
 BUDGET_MS = 2.0
+FALLBACK: Mapping[str, str] = {"makespan": "critical-path", "flow_time": "srw*cp", "slo": "srw*cp"}
+"""Base rule where no checkpoint fits: among the best of the standard rules on most suites (``docs/results.md``)."""
 OPTIONS: Mapping[str, str] = {
     "search": "auto, plan (whole schedules, batch with exact durations), tree (decision by decision, exact durations) "
     "or race (uncertain durations) (auto)",
@@ -27,9 +29,8 @@ OPTIONS: Mapping[str, str] = {
     "wait": "1 = WAIT is an action (1)",
     "workers": "plan: processes (1)",
     "seed": "random seed (0)",
-    "objective": "makespan, flow_time or slo (auto: makespan for a batch, slo with deadlines, else flow_time)",
 }
-CHECKPOINT = {"checkpoint": "folder of a trained policy or an index of several (auto: the shipped ones)"}
+"""Those of the search itself; ``objective`` and ``checkpoint`` are as for trained policies."""
 
 
 @dataclass(frozen=True, slots=True)

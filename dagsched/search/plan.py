@@ -8,19 +8,17 @@ spent, the lower bound is reached, or it is interrupted. Slices depend on the pr
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.graph import lower_bound
+from dagsched.interrupts import remembered_interrupts
 from dagsched.policies.base import Plan
 from dagsched.policies.registry import make_policy
 from dagsched.policies.runners import PlanPolicy, Runner
@@ -30,7 +28,6 @@ from dagsched.search.contained import FixedPlan, Incumbent, best_of, contained_s
 from dagsched.search.neighbourhood import Neighbourhood
 from dagsched.search.nodes import NodeSearch
 from dagsched.simulator.simulator import Simulator
-from dagsched.workflow import IntArray
 
 MOST_SEEDS = 12
 """Contained schedules that search starts from, best first."""
@@ -197,27 +194,6 @@ class _Best:
     log: list[Progress] = field(default_factory=list)
 
 
-@contextmanager
-def _remembering_interrupts() -> Iterator[Callable[[], bool]]:
-    """Within, Ctrl-C is remembered: raised inside compiled code, or while it compiles, it would be lost or worse."""
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    pressed = False
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
-            signal.default_int_handler(number, frame)
-        pressed = True
-
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def run_search(task: PlanTask, improved: Improved | None = None) -> PlanResult:
     """One worker's search; see :func:`plan_batch`."""
     replay = task.replay
@@ -229,7 +205,8 @@ def run_search(task: PlanTask, improved: Improved | None = None) -> PlanResult:
     best.log.append(Progress(0.0, 0, first.value, bound))
     search, interrupted, reported = None, False, 0.0
     try:
-        with _remembering_interrupts() as pressed:
+        # raised inside compiled code, or while it compiles, Ctrl-C would be lost or worse
+        with remembered_interrupts() as pressed:
             if improved is not None:
                 improved(best.log[0])
             if first.value > bound and limit > 0 and task.seconds != 0:
@@ -308,27 +285,6 @@ def _settled(task: PlanTask, plan: Plan, followed: Plan, value: float) -> Plan:
     finish = follow(task.replay, followed, policy_seed=task.policy_seed)[1]
     same = objective_value(task.replay, finish, task.objective) <= value
     return followed if same else plan
-
-
-class PlanPlanner:
-    """Plans one batch by :func:`plan_batch`; see :class:`dagsched.policies.runners.Planner`.
-
-    Attributes:
-        result: after planning.
-
-    Raises:
-        PolicyError: as :func:`plan_batch`.
-    """
-
-    def __init__(self, replay: Replay, policy_seed: int = 0, **options: object) -> None:
-        check_plannable("plan", replay)
-        self._replay, self._policy_seed, self._options = replay, policy_seed, options
-        self.result: PlanResult | None = None
-
-    def plan_arrivals(self, workflows: IntArray, now: float) -> Plan:  # noqa: ARG002
-        """The plan of the whole batch; everything arrives at the first call."""
-        self.result = plan_batch(self._replay, policy_seed=self._policy_seed, **self._options)  # type: ignore[arg-type]
-        return self.result.plan
 
 
 def begin_plan(

@@ -109,7 +109,7 @@ def draw(scenarios: Scenarios, seed: int, first: int, last: int) -> None:
     """Draw tasks ``first`` to ``last``; a number depends on the seed, its scenario and its task alone."""
     many = np.arange(len(scenarios.quantile), dtype=np.uint64)[:, None] << np.uint64(40)
     z = (np.uint64(seed) ^ many ^ np.arange(first, last, dtype=np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64, as in rollout.uniform
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # SplitMix64, as in kernel.uniform
         z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
     z ^= z >> np.uint64(31)
     quantile = ((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

@@ -2,7 +2,7 @@
 
 A simulation is the simulator itself on a copy of the state in which running work ends as estimated (or as a scenario
 says) and workflows that have not arrived do not exist. :func:`take_root` makes that copy once for each decision,
-:func:`simulate` goes on from it. What a decision cannot change is not copied: most of a long stream has finished.
+every simulation goes on from it. What a decision cannot change is not copied: most of a long stream has finished.
 """
 
 from __future__ import annotations
@@ -23,26 +23,22 @@ from dagsched.simulator.kernel import (
     FRESH,
     GROW,
     LEFT,
-    MAX_WAIT,
     NONE,
-    NOT_LATE,
     NOW,
     READY,
     TRANSFERS,
     ZERO,
     _advance,
-    _any_eligible,
-    _has_room,
     _log_decision,
-    _overdue,
     _place,
     _push_event,
     _sort,
     _start,
-    choose_by_priority,
     entry,
+    go_by_priority,
     inner,
     reset_buckets,
+    uniform,
 )
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
@@ -62,7 +58,7 @@ class View(NamedTuple):
 
     open: IntArray  # [T] unfinished tasks of arrived workflows
     live: IntArray  # [A] allocations that a simulation may read or change
-    counter: IntArray  # [8]
+    counter: IntArray  # [7]
     last: FloatArray  # [W] scratch: last finish of each open workflow, s
     weight: FloatArray  # [W]
     deadline: FloatArray  # [W] s
@@ -84,17 +80,6 @@ class Log(NamedTuple):
 
     time: FloatArray  # [D] s
     task: IntArray  # [D]
-
-
-@inner
-def uniform(state):
-    """SplitMix64 (Steele, Lea and Flood, 2014): a number in (0, 1)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return (np.float64(z >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
 @inner
@@ -271,36 +256,6 @@ def fill_buckets(D, B):
 
 
 @inner
-def run_on(P, D, truth, B, most):
-    """Run the scratch to its end (or for ``most`` decisions) with the priority of ``B.key``; returns a status."""
-    while most > 0:
-        if not _has_room(P, D):
-            return GROW
-        task, node = NOT_LATE, NONE
-        if P.setting[MAX_WAIT] < np.inf:
-            task, node = _overdue(P, D)
-        if task == -2:
-            task, node = choose_by_priority(P, D, B)
-        if task >= 0:
-            _start(P, D, truth, task, node, ZERO)
-            most -= 1
-            continue
-        if P.setting[MAX_WAIT] < np.inf and D.counter[EVENTS] > 0 and _any_eligible(P, D):
-            _log_decision(D, NONE)
-        status = _advance(P, D)
-        if status != DECIDE:
-            return status
-    return DECIDE
-
-
-@inner
-def run_out(P, D, truth, B, most):
-    """The same from a state that the buckets do not know yet."""
-    fill_buckets(D, B)
-    return run_on(P, D, truth, B, most)
-
-
-@inner
 def cost(P, D, V):
     """Cost of the schedule that the scratch has run to its end: s, weighted s, or lateness."""
     if V.kind[0] == MAKESPAN:
@@ -343,7 +298,8 @@ def run_keys(P, R, D, V, B, truth, most):
     """From the root with the priority of ``B.key``, to the end or for so many decisions; returns a status."""
     restore(P, R, D, V)
     V.counter[SIMULATIONS] += 1
-    return run_out(P, D, truth, B, most)
+    fill_buckets(D, B)
+    return go_by_priority(P, D, truth, B, most)
 
 
 @entry
@@ -358,7 +314,7 @@ def new_view(problem: kernel.Problem, allocations: int) -> View:
     return View(
         open=np.zeros(tasks, np.int64),
         live=np.zeros(allocations, np.int64),
-        counter=np.zeros(8, np.int64),
+        counter=np.zeros(7, np.int64),
         last=np.zeros(workflows),
         weight=np.zeros(workflows),
         deadline=np.full(workflows, np.inf),

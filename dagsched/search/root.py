@@ -20,7 +20,6 @@ from dagsched.simulator.kernel import DECIDE, DONE, GROW, entry, inner
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
-HALVING, UNIFORM = 0, 1
 # Slots of Arms.counter.
 COUNT, ACTIVE, NEXT, BEST = range(4)
 

@@ -19,7 +19,7 @@ from dagsched.generate.suite import Suite
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.search.contained import contained_specs, follow, roll_out
-from dagsched.search.plan import PlanPlanner, PlanResult, Progress, begin_plan, plan_batch
+from dagsched.search.plan import PlanResult, Progress, begin_plan, plan_batch
 from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.validate import validate
@@ -197,12 +197,10 @@ def test_ten_thousand_tasks(pooled: bool) -> None:
     reached(replay, plan_batch(replay, schedules=3))
 
 
-def test_the_planner_of_a_policy() -> None:
+def test_following_the_plan_reaches_its_value() -> None:
     replay = random_project(2)
-    planner = PlanPlanner(replay, 0, schedules=50)
-    plan = planner.plan_arrivals(np.arange(1), 0.0)
-    assert planner.result is not None
-    assert objective_value(replay, follow(replay, plan)[1], "makespan") <= planner.result.value
+    result = plan_batch(replay, schedules=50)
+    assert objective_value(replay, follow(replay, result.plan)[1], "makespan") <= result.value
 
 
 @pytest.mark.parametrize(
