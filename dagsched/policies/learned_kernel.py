@@ -144,6 +144,12 @@ def choose_linear(P, S, K, X, L):
 
 
 @entry
+def pick_linear(P, S, K, X, L):
+    """The task that a linear priority would start now, -1 if nothing is eligible; changes nothing that anybody reads."""
+    return choose_linear(P, S, K, X, L)[0]
+
+
+@entry
 def run_by_linear(P, S, truth, K, X, L, most):
     """Run to the end (or for ``most`` decisions) with a linear priority."""
     while most > 0:

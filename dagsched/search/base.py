@@ -125,6 +125,10 @@ class Base(Protocol):
         """Run the scratch to its end, or for so many decisions; returns the kernel's status."""
         ...
 
+    def pick(self, desk: Desk, legal: IntArray) -> int:
+        """What the policy does now, with these tasks eligible: one of them, or WAIT."""
+        ...
+
 
 class KeyBase:
     """A rule with a fixed priority."""
@@ -137,6 +141,10 @@ class KeyBase:
         desk.buckets.key[:] = self.key
         return int(rollout.run_keys(desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.truth, most))
 
+    def pick(self, desk: Desk, legal: IntArray) -> int:
+        """See :class:`Base`."""
+        return int(legal[np.lexsort((desk.whole.task["tie"][legal], -self.key[legal]))[0]])
+
 
 class ScoreBase:
     """A rule whose scores change."""
@@ -148,6 +156,10 @@ class ScoreBase:
         """See :class:`Base`."""
         rollout.restore_scratch(desk.problem, desk.root, desk.scratch, desk.view)
         return int(kernel.run_by_score(desk.problem, desk.scratch, desk.truth, self.rule, most))
+
+    def pick(self, desk: Desk, legal: IntArray) -> int:  # noqa: ARG002
+        """See :class:`Base`."""
+        return first_rolled(self, desk)
 
 
 class LearnedBase:
@@ -178,6 +190,24 @@ class LearnedBase:
                 runner.scratch, runner.record, most,
             )
         )  # fmt: skip
+
+    def pick(self, desk: Desk, legal: IntArray) -> int:  # noqa: ARG002
+        """See :class:`Base`."""
+        runner = self.runner
+        if isinstance(runner, NetworkRunner):
+            return first_rolled(self, desk)
+        state = desk.simulator.state
+        return int(
+            learned_kernel.pick_linear(desk.problem, state, runner.constants, runner.tracker, runner.linear)
+        )
+
+
+def first_rolled(base: Base, desk: Desk) -> int:
+    """The first decision of a base policy that is run from the root."""
+    while base.roll(desk, 1) == kernel.GROW:
+        desk.grow()
+        desk.take_root()
+    return int(desk.scratch.decision["task"][0])
 
 
 def make_base(desk: Desk, spec: str, prior: str, learned_options: Mapping[str, str], *, learning: bool) -> Base:

@@ -7,7 +7,6 @@ under uncertain durations. ``docs/planning.md`` has the algorithms, their source
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,51 +23,16 @@ from dagsched.search import rollout
 from dagsched.search import root as rooting
 from dagsched.search import tree as growing
 from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, rival_bases
+from dagsched.search.budget import EACH, affordable, begin, is_empty, new_budget
 from dagsched.search.options import SearchOptions
 from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import read_only
 from dagsched.workflow import FloatArray, IntArray
 
 _DOMAIN = 0x4D435453
-_SLICE = 8
-"""Looks at the clock in a millisecond budget: a slice of simulations takes at most about this part of it."""
 _Z = 1.0
-
-
-@dataclass(slots=True)
-class Budget:
-    """Of one decision: simulations, or a moment at which to stop."""
-
-    simulations: int
-    seconds: float
-    began: float = 0.0
-    used: int = 0
-    each: float = 1e-5
-    """Seconds a simulation has taken lately."""
-
-    def start(self) -> None:
-        """A decision begins."""
-        self.began, self.used = time.perf_counter(), 0
-
-    def share(self, part: float) -> int:
-        """Simulations that may run now, when this part (0 to 1) of the budget may be used in all; 0 = none."""
-        if self.simulations:
-            return max(0, round(part * self.simulations) - self.used)
-        left = part * self.seconds - (time.perf_counter() - self.began)
-        if left <= 0:
-            return 0
-        return max(1, int(min(left, self.seconds / _SLICE) / self.each))
-
-    def affordable(self) -> int:
-        """Simulations that the whole budget buys, as far as one can tell."""
-        return self.simulations or int(self.seconds / self.each)
-
-    def spend(self, count: int, seconds: float) -> None:
-        """So many simulations have taken so long."""
-        self.used += count
-        self.each += 0.2 * (seconds / max(count, 1) - self.each)
 
 
 class Incumbent:
@@ -107,7 +71,7 @@ class Searcher:
 
     def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
         self.simulator, self.desk, self.base, self.options = simulator, desk, base, options
-        self.budget = Budget(options.simulations, options.budget_ms / 1000.0)
+        self.budget = new_budget(options.simulations, options.budget_ms / 1000.0)
         seed = np.random.SeedSequence([options.seed, simulator.policy_seed], spawn_key=(_DOMAIN,))
         self.rng = np.random.default_rng(seed)
         desk.noise.random[0] = seed.generate_state(1, np.uint64)[0]
@@ -139,7 +103,7 @@ class Searcher:
                 going = simulator.wait()
                 continue
             simulator.state.counter[kernel.FRESH] = 0
-            self.budget.start()
+            begin(self.budget)
             task = self.decide(legal)
             if task == WAIT:
                 going = simulator.wait()
@@ -194,9 +158,9 @@ class Searcher:
             self._learned = int(counter[leafing.TAUGHT])
             leafing.refit(self.leaf)
 
-    def roll(self, base: Base, most: int = MANY) -> None:
+    def roll(self, base: Base) -> None:
         """Run a base policy from the root in the scratch."""
-        while base.roll(self.desk, most) == kernel.GROW:
+        while base.roll(self.desk) == kernel.GROW:
             self.regrow()
 
     def regrow(self) -> None:
@@ -204,17 +168,10 @@ class Searcher:
         self.desk.grow()
         self.desk.take_root()
 
-    def simulate(self, call: Callable[[int], int], count: int, played: Callable[[], int]) -> None:
-        """So many simulations by ``call``, however often logs must grow: their room depends on what is yet to come."""
-        began, left = time.perf_counter(), count
-        while left > 0:
-            before = played()
-            status = call(left)
-            left -= played() - before
-            if status != kernel.GROW:
-                break
+    def search(self, call: Callable[[], int]) -> None:
+        """Spend the budget, however often logs must grow: their room depends on what is yet to come."""
+        while call() == kernel.GROW:
             self.regrow()
-        self.budget.spend(count, time.perf_counter() - began)
 
     def value(self) -> float:
         """Cost of the finished scratch, whose decisions become the log."""
@@ -300,31 +257,29 @@ class TreeSearcher(Searcher):
         """Sequential halving (or equal shares) over first actions; the least cost found."""
         desk, arms = self.desk, self.arms
 
-        def play(count: int) -> int:
+        rooting.open_arms(arms, tasks, int(np.flatnonzero(tasks == first)[0]), self.incumbent.value)
+        rounds = 1 if self.options.select == "uniform" else rooting.phases(len(tasks))
+
+        def play() -> int:
             return int(
                 rooting.play(
                     desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms,
-                    self.leaf, desk.truth, count,
+                    self.leaf, desk.truth, self.budget, rounds,
                 )
             )  # fmt: skip
 
-        rooting.open_arms(arms, tasks, int(np.flatnonzero(tasks == first)[0]), self.incumbent.value)
-        rounds = 1 if self.options.select == "uniform" else rooting.phases(len(tasks))
-        for turn in range(1, rounds + 1):
-            while count := self.budget.share(turn / rounds):
-                self.simulate(play, count, lambda: int(arms.visits[: len(tasks)].sum()))
-            rooting.halve(arms)
+        self.search(play)
         return float(arms.found[0])
 
     def _grow(self, tasks: IntArray, first: int) -> float:
         """PUCT in a tree; the least cost found."""
         desk, grown = self.desk, self.tree
 
-        def grow(count: int) -> int:
+        def grow() -> int:
             return int(
                 growing.grow(
                     desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, grown,
-                    self.leaf, desk.truth, count,
+                    self.leaf, desk.truth, self.budget,
                 )
             )  # fmt: skip
 
@@ -333,8 +288,7 @@ class TreeSearcher(Searcher):
         growing.open_tree(
             grown, tasks, prior / prior.sum(), self.incumbent.value, width=_WIDTH, waiting=self.options.wait
         )
-        while count := self.budget.share(1.0):
-            self.simulate(grow, count, lambda: int(grown.visits[0]))
+        self.search(grow)
         return float(grown.range[growing.FOUND])
 
 
@@ -378,9 +332,9 @@ class RaceSearcher(Searcher):
                 self._choose_base()
         if self.is_forced():
             return int(legal[0])
-        first = self._base_action()
+        first = self._base_action(legal)
         waiting = self.may_wait()
-        if len(legal) + waiting == 1 or not self.budget.share(1.0):
+        if len(legal) + waiting == 1 or is_empty(self.budget):
             return first
         tasks = self.candidates(legal, first)
         return self._search(np.append(tasks, WAIT) if waiting else tasks)
@@ -400,12 +354,11 @@ class RaceSearcher(Searcher):
         self.base = self.rivals[int(costs.argmin())]
         self.rivals = []
 
-    def _base_action(self) -> int:
+    def _base_action(self, legal: IntArray) -> int:
         """What the base policy does now; from time to time also the order in which it would go on."""
         if self._fresh > 0:
             self._fresh -= 1
-            self.roll(self.base, 1)
-            return int(self.desk.scratch.decision["task"][0])
+            return self.base.pick(self.desk, legal)
         self.roll(self.base)
         self.value()
         task = self.desk.taken()[1]
@@ -418,33 +371,24 @@ class RaceSearcher(Searcher):
         desk, race, budget = self.desk, self.race, self.budget
         self.refit()
 
-        def play(count: int) -> int:
-            return int(
-                racing.race(
-                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, self.leaf,
-                    count,
-                )
-            )  # fmt: skip
-
-        affordable = budget.affordable()
-        if affordable < 2 * _LEAST_LOOKS:
-            budget.each *= 0.9  # one slow simulation must not end the search for good
+        can_afford = affordable(budget)
+        if can_afford < 2 * _LEAST_LOOKS:
+            budget.seconds[EACH] *= 0.9  # one slow simulation must not end the search for good
             return int(tasks[0])
-        tasks = tasks[: max(2, affordable // _LEAST_LOOKS)]
+        tasks = tasks[: max(2, can_afford // _LEAST_LOOKS)]
         racing.open_race(race, tasks)
         np.copyto(desk.buckets.key, desk.noise.key)
         rounds = 1 + rooting.phases(len(tasks) - 1) if len(tasks) > 2 else 1
-        for turn in range(1, rounds + 1):
-            part = 1.0 if turn == rounds else 0.5 * turn / max(rounds - 1, 1)  # half is for the last, unbiased look
-            last = int(race.value.shape[1] * part)
-            while count := budget.share(part):
-                active, left = int(race.counter[racing.ACTIVE]), last - int(race.counter[racing.SCENARIO])
-                if left <= 0:
-                    break
-                count = min(max(active, count - count % active), left * active)
-                self.simulate(play, count, lambda: int(race.counter[racing.PLAYED]))
-            if turn < rounds and race.counter[racing.SCENARIO] > 0:
-                racing.drop_worse(race)
+
+        def play() -> int:
+            return int(
+                racing.race(
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, self.scenarios, race, self.leaf,
+                    budget, rounds,
+                )
+            )  # fmt: skip
+
+        self.search(play)
         return int(race.task[racing.winner(race, _Z)])
 
 

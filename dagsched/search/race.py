@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dagsched.search import leaf, rollout
+from dagsched.search import budget, leaf, rollout
+from dagsched.search.budget import USED, clock, more, note, out_of_time
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import OPEN, SIMULATIONS, act, cost, restore
 from dagsched.simulator import kernel
@@ -24,7 +25,7 @@ from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Race.counter.
-COUNT, ACTIVE, SCENARIO, NEXT, PLAYED, SINCE = range(6)
+COUNT, ACTIVE, SCENARIO, NEXT, TURN, SINCE = range(6)
 
 
 class Race(NamedTuple):
@@ -33,6 +34,7 @@ class Race(NamedTuple):
     task: IntArray  # [M] task, -1 = WAIT
     order: IntArray  # [M] active ones first
     value: FloatArray  # [M, K] cost in each scenario
+    score: FloatArray  # [M] scratch
     counter: IntArray  # [6]
 
 
@@ -51,6 +53,7 @@ def new_race(arms: int, scenarios: int) -> Race:
         task=np.zeros(arms, np.int64),
         order=np.zeros(arms, np.int64),
         value=np.zeros((arms, scenarios)),
+        score=np.zeros(arms),
         counter=np.zeros(6, np.int64),
     )
 
@@ -60,7 +63,7 @@ def open_race(race: Race, task: IntArray) -> None:
     count = len(task)
     race.task[:count] = task
     race.order[:count] = np.arange(count)
-    race.counter[:] = (count, count, 0, 0, 0, 0)
+    race.counter[:] = (count, count, 0, 0, 1, 0)
 
 
 @inner
@@ -157,56 +160,97 @@ def _simulate(P, R, D, V, B, C, E, k, task):  # type: ignore[no-untyped-def]
 
 
 @entry
-def race(P, R, D, V, B, C, A, E, simulations):  # type: ignore[no-untyped-def]
-    """So many simulations, scenario after scenario over the active actions; DONE, or GROW if a log is too short."""
-    for _ in range(simulations):
-        if A.counter[SCENARIO] >= A.value.shape[1]:
-            return DONE
-        arm = A.order[A.counter[NEXT]]
-        status, value = _simulate(P, R, D, V, B, C, E, A.counter[SCENARIO], A.task[arm])
-        if status == GROW:
-            return GROW
-        A.value[arm, A.counter[SCENARIO]] = value
-        A.counter[PLAYED] += 1
-        A.counter[NEXT] += 1
-        if A.counter[NEXT] >= A.counter[ACTIVE]:
-            A.counter[NEXT] = 0
-            A.counter[SCENARIO] += 1
+def race(P, R, D, V, B, C, A, E, U, rounds):  # type: ignore[no-untyped-def]
+    """Spend the budget ``U`` on whole scenarios over the active actions, the worse half dropped after each round.
+
+    The first rounds share a half of the budget, the last one, whose costs alone count in the end, has the other.
+    Returns DONE, or GROW if a log is too short: call again with more room.
+    """
+    began, used = clock(U), U.counter[USED]
+    while True:
+        turn = A.counter[TURN]
+        part = 1.0 if turn >= rounds else 0.5 * turn / max(rounds - 1, 1)
+        last = np.int64(A.value.shape[1] * part)
+        while A.counter[SCENARIO] < last:
+            if out_of_time(U) or (A.counter[NEXT] == 0 and not more(U, part)):
+                break
+            arm = A.order[A.counter[NEXT]]
+            status, value = _simulate(P, R, D, V, B, C, E, A.counter[SCENARIO], A.task[arm])
+            if status == GROW:
+                return GROW
+            U.counter[USED] += 1
+            A.value[arm, A.counter[SCENARIO]] = value
+            A.counter[NEXT] += 1
+            if A.counter[NEXT] >= A.counter[ACTIVE]:
+                A.counter[NEXT] = 0
+                A.counter[SCENARIO] += 1
+        if turn >= rounds:
+            break
+        if A.counter[SCENARIO] > 0:
+            _drop_worse(A)
+        A.counter[TURN] = turn + 1
+    note(U, U.counter[USED] - used, clock(U) - began)
     return DONE
 
 
-def differences(race: Race, since: int = 0) -> FloatArray:
-    """``[active, scenarios]`` paired cost of each active action less that of the base, whole scenarios only."""
-    active, done = int(race.counter[ACTIVE]), int(race.counter[SCENARIO])
-    return np.asarray(race.value[race.order[:active], since:done] - race.value[0, since:done])
+@inner
+def _mean_difference(A, arm, since):  # type: ignore[no-untyped-def]
+    """Mean over the whole scenarios since then of the cost of an action less that of the base."""
+    total = 0.0
+    for k in range(since, A.counter[SCENARIO]):
+        total += A.value[arm, k] - A.value[0, k]
+    return total / max(A.counter[SCENARIO] - since, 1)
 
 
-def drop_worse(race: Race) -> None:
+@inner
+def _drop_worse(A):  # type: ignore[no-untyped-def]
+    active = A.counter[ACTIVE]
+    for k in range(1, active):
+        A.score[A.order[k]] = _mean_difference(A, A.order[k], 0)
+    for k in range(2, active):  # insertion, by score and then by place
+        arm, hole = A.order[k], k
+        while hole > 1:
+            other = A.order[hole - 1]
+            if A.score[other] < A.score[arm] or (A.score[other] == A.score[arm] and other < arm):
+                break
+            A.order[hole] = other
+            hole -= 1
+        A.order[hole] = arm
+    A.counter[ACTIVE] = 1 + active // 2
+    A.counter[NEXT] = 0
+    A.counter[SINCE] = A.counter[SCENARIO]
+
+
+@entry
+def drop_worse(A):  # type: ignore[no-untyped-def]
     """Keep the better half of the active actions by mean difference; the base policy's always stays, first."""
-    mean = differences(race).mean(axis=1)
-    rest = race.order[1 : int(race.counter[ACTIVE])]
-    ranked = rest[np.lexsort((rest, mean[1:]))]
-    race.order[1 : 1 + len(ranked)] = ranked
-    race.counter[ACTIVE] = 1 + (len(ranked) + 1) // 2
-    race.counter[NEXT] = 0
-    race.counter[SINCE] = race.counter[SCENARIO]
+    _drop_worse(A)
 
 
-def winner(race: Race, z: float) -> int:
+@entry
+def winner(A, z):  # type: ignore[no-untyped-def]
     """Place of the action to take: the best by mean difference if that is below 0 by ``z`` standard errors, else 0.
 
-    Only scenarios since actions were last dropped count: what an action was chosen by flatters it.
+    Only whole scenarios since actions were last dropped count: what an action was chosen by flatters it.
     """
-    gap = differences(race, int(race.counter[SINCE]))
-    if gap.shape[1] < _LEAST_SCENARIOS or len(gap) < 2:
+    since, done = A.counter[SINCE], A.counter[SCENARIO]
+    if done - since < _LEAST_SCENARIOS:
         return 0
-    mean = gap.mean(axis=1)
-    error = gap.std(axis=1, ddof=1) / math.sqrt(gap.shape[1])
-    best = int(mean.argmin())
-    return int(race.order[best]) if mean[best] + z * error[best] < 0 else 0
+    best, best_mean = 0, 0.0
+    for k in range(1, A.counter[ACTIVE]):
+        mean = _mean_difference(A, A.order[k], since)
+        if mean < best_mean:
+            best, best_mean = A.order[k], mean
+    if best == 0:
+        return 0
+    squares = 0.0
+    for k in range(since, done):
+        squares += (A.value[best, k] - A.value[0, k] - best_mean) ** 2
+    error = np.sqrt(squares / (done - since - 1) / (done - since))
+    return best if best_mean + z * error < 0 else 0
 
 
 _LEAST_SCENARIOS = 4
 
 
-drop_stale(race, kernel.__file__, rollout.__file__, leaf.__file__)
+drop_stale(race, kernel.__file__, rollout.__file__, leaf.__file__, budget.__file__)

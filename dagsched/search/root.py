@@ -12,16 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dagsched.search import leaf, rollout
+from dagsched.search import budget, leaf, rollout
+from dagsched.search.budget import USED, clock, more, note
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import SIMULATIONS, WAIT, act, demote_ready, keep_log, perturb, restore
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import DECIDE, DONE, GROW, entry, inner
+from dagsched.simulator.kernel import DECIDE, DONE, GROW, cold, entry, inner
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Arms.counter.
-COUNT, ACTIVE, NEXT, BEST = range(4)
+COUNT, ACTIVE, NEXT, BEST, TURN = range(5)
 
 
 class Arms(NamedTuple):
@@ -32,7 +33,7 @@ class Arms(NamedTuple):
     visits: IntArray  # [M]
     best: FloatArray  # [M] least cost found
     total: FloatArray  # [M] sum of costs
-    counter: IntArray  # [4]
+    counter: IntArray  # [5]
     found: FloatArray  # [1] least cost of all
 
 
@@ -44,7 +45,7 @@ def new_arms(most: int) -> Arms:
         visits=np.zeros(most, np.int64),
         best=np.zeros(most),
         total=np.zeros(most),
-        counter=np.zeros(4, np.int64),
+        counter=np.zeros(5, np.int64),
         found=np.zeros(1),
     )
 
@@ -57,7 +58,7 @@ def open_arms(arms: Arms, task: IntArray, incumbent: int, value: float) -> None:
     arms.visits[:count], arms.total[:count], arms.best[:count] = 0, 0.0, np.inf
     if incumbent >= 0:
         arms.best[incumbent] = value
-    arms.counter[:] = (count, count, 0, incumbent)
+    arms.counter[:] = (count, count, 0, incumbent, 1)
     arms.found[0] = value if incumbent >= 0 else np.inf
 
 
@@ -66,38 +67,55 @@ def phases(arms: int) -> int:
     return max(1, math.ceil(math.log2(max(arms, 1))))
 
 
-@entry
-def play(P, R, D, V, B, N, G, A, E, truth, simulations):  # type: ignore[no-untyped-def]
-    """So many simulations, the active arms in turn; the best schedule found is logged in ``G``.
+@cold
+def _simulate(P, R, D, V, B, N, G, A, E, truth):  # type: ignore[no-untyped-def]
+    """The next arm's next simulation; DONE, or GROW if a log is too short (it then counts for nothing)."""
+    arm = A.order[A.counter[NEXT]]
+    before = N.random[0]
+    perturb(P, V, B, N, A.visits[arm])
+    if A.task[arm] == WAIT and A.visits[arm] % 2 == 1:
+        demote_ready(R, B, N)
+    restore(P, R, D, V)
+    V.counter[SIMULATIONS] += 1
+    status, value, finished = act(P, D, truth, A.task[arm]), np.inf, False
+    if status == DECIDE:
+        status, value, finished = finish(P, D, V, B, E, truth, A.found[0])
+    better = finished and status == DONE and value < A.found[0]
+    if status != DONE or (better and not keep_log(D, G, V)):
+        N.random[0] = before
+        return GROW
+    A.visits[arm] += 1
+    A.total[arm] += value
+    if finished:
+        A.best[arm] = min(A.best[arm], value)
+    if better:
+        A.found[0] = value
+        A.counter[BEST] = arm
+    A.counter[NEXT] += 1
+    if A.counter[NEXT] >= A.counter[ACTIVE]:
+        A.counter[NEXT] = 0
+    return DONE
 
-    The first simulation of an arm follows the unperturbed keys. Returns DONE, or GROW if a log is too short (the
-    simulation then counts for nothing and can be repeated).
+
+@entry
+def play(P, R, D, V, B, N, G, A, E, truth, U, rounds):  # type: ignore[no-untyped-def]
+    """Spend the budget ``U`` in equal rounds, the worse half of the arms dropped after each but the last.
+
+    Within a round the active arms are simulated in turn; the first simulation of an arm follows the unperturbed keys.
+    The best schedule found is logged in ``G``. Returns DONE, or GROW if a log is too short: call again with more room.
     """
-    for _ in range(simulations):
-        arm = A.order[A.counter[NEXT]]
-        before = N.random[0]
-        perturb(P, V, B, N, A.visits[arm])
-        if A.task[arm] == WAIT and A.visits[arm] % 2 == 1:
-            demote_ready(R, B, N)
-        restore(P, R, D, V)
-        V.counter[SIMULATIONS] += 1
-        status, value, finished = act(P, D, truth, A.task[arm]), np.inf, False
-        if status == DECIDE:
-            status, value, finished = finish(P, D, V, B, E, truth, A.found[0])
-        better = finished and status == DONE and value < A.found[0]
-        if status != DONE or (better and not keep_log(D, G, V)):
-            N.random[0] = before
-            return GROW
-        A.visits[arm] += 1
-        A.total[arm] += value
-        if finished:
-            A.best[arm] = min(A.best[arm], value)
-        if better:
-            A.found[0] = value
-            A.counter[BEST] = arm
-        A.counter[NEXT] += 1
-        if A.counter[NEXT] >= A.counter[ACTIVE]:
-            A.counter[NEXT] = 0
+    began, used = clock(U), U.counter[USED]
+    while True:
+        turn = A.counter[TURN]
+        while more(U, turn / rounds):
+            if _simulate(P, R, D, V, B, N, G, A, E, truth) == GROW:
+                return GROW
+            U.counter[USED] += 1
+        if turn >= rounds:
+            break
+        _halve(A)
+        A.counter[TURN] = turn + 1
+    note(U, U.counter[USED] - used, clock(U) - began)
     return DONE
 
 
@@ -111,8 +129,8 @@ def _before(A, a, b):  # type: ignore[no-untyped-def]
     return a < b
 
 
-@entry
-def halve(A):  # type: ignore[no-untyped-def]
+@inner
+def _halve(A):  # type: ignore[no-untyped-def]
     """Order the active arms by the best found (then the mean, then their place) and drop the worse half."""
     count = A.counter[ACTIVE]
     for k in range(1, count):
@@ -126,4 +144,10 @@ def halve(A):  # type: ignore[no-untyped-def]
     A.counter[NEXT] = 0
 
 
-drop_stale(play, kernel.__file__, rollout.__file__, leaf.__file__)
+@entry
+def halve(A):  # type: ignore[no-untyped-def]
+    """End a round: see :func:`play`."""
+    _halve(A)
+
+
+drop_stale(play, kernel.__file__, rollout.__file__, leaf.__file__, budget.__file__)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dagsched.search import leaf, rollout
+from dagsched.search import budget, leaf, rollout
+from dagsched.search.budget import USED, clock, more, note
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import NO_ACTION, SIMULATIONS, WAIT, act, cost, keep_log, perturb, restore
 from dagsched.simulator import kernel
@@ -30,6 +31,7 @@ from dagsched.simulator.kernel import (
     _fits_somewhere,
     _has_room,
     _overdue,
+    cold,
     entry,
     inner,
 )
@@ -254,29 +256,43 @@ def _descend(P, D, truth, N, T):  # type: ignore[no-untyped-def]
     return length, status
 
 
-@entry
-def grow(P, R, D, V, B, N, G, T, E, truth, simulations):  # type: ignore[no-untyped-def]
-    """So many simulations; the best schedule found is logged in ``G``. Returns DONE, or GROW if a log is too short."""
-    for _ in range(simulations):
-        restore(P, R, D, V)
-        V.counter[SIMULATIONS] += 1
-        before = N.random[0]
-        length, status = _descend(P, D, truth, N, T)
-        value, finished = np.inf, True
-        if status == DONE:
-            value = cost(P, D, V)
-        elif status == DECIDE:
-            perturb(P, V, B, N, T.visits[T.path[length - 1]])
-            status, value, finished = finish(P, D, V, B, E, truth, T.range[FOUND])
-        better = finished and status == DONE and value < T.range[FOUND]
-        if status != DONE or (better and not keep_log(D, G, V)):
-            N.random[0] = before
-            return GROW
-        if better:
-            T.range[FOUND] = value
-            T.counter[BEST] = T.path[1]
-        _backup(T, length, value)
+@cold
+def _simulate(P, R, D, V, B, N, G, T, E, truth):  # type: ignore[no-untyped-def]
+    """One simulation; DONE, or GROW if a log is too short (it then counts for nothing)."""
+    restore(P, R, D, V)
+    V.counter[SIMULATIONS] += 1
+    before = N.random[0]
+    length, status = _descend(P, D, truth, N, T)
+    value, finished = np.inf, True
+    if status == DONE:
+        value = cost(P, D, V)
+    elif status == DECIDE:
+        perturb(P, V, B, N, T.visits[T.path[length - 1]])
+        status, value, finished = finish(P, D, V, B, E, truth, T.range[FOUND])
+    better = finished and status == DONE and value < T.range[FOUND]
+    if status != DONE or (better and not keep_log(D, G, V)):
+        N.random[0] = before
+        return GROW
+    if better:
+        T.range[FOUND] = value
+        T.counter[BEST] = T.path[1]
+    _backup(T, length, value)
     return DONE
 
 
-drop_stale(grow, kernel.__file__, rollout.__file__, leaf.__file__)
+@entry
+def grow(P, R, D, V, B, N, G, T, E, truth, U):  # type: ignore[no-untyped-def]
+    """Spend the budget ``U``; the best schedule found is logged in ``G``.
+
+    Returns DONE, or GROW if a log is too short: call again with more room.
+    """
+    began, used = clock(U), U.counter[USED]
+    while more(U, 1.0):
+        if _simulate(P, R, D, V, B, N, G, T, E, truth) == GROW:
+            return GROW
+        U.counter[USED] += 1
+    note(U, U.counter[USED] - used, clock(U) - began)
+    return DONE
+
+
+drop_stale(grow, kernel.__file__, rollout.__file__, leaf.__file__, budget.__file__)

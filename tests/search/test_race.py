@@ -97,11 +97,12 @@ def raced(*value: list[float]) -> racing.Race:
     return race
 
 
-def test_differences_are_paired_and_complete() -> None:
-    race = raced([5.0, 8.0, 6.0], [4.0, 9.0, 6.0])
-    assert racing.differences(race).tolist() == [[0, 0, 0], [-1, 1, 0]]
-    race.counter[racing.SCENARIO] = 2  # the third scenario is not finished
-    assert racing.differences(race).tolist() == [[0, 0], [-1, 1]]
+def test_only_whole_scenarios_count() -> None:
+    """Always 1 below the base in four scenarios; in a fifth, not finished, the action has no cost yet."""
+    race = raced([10.0] * 5, [9.0] * 4 + [99.0])
+    assert racing.winner(race, 1.0) == 0
+    race.counter[racing.SCENARIO] = 4
+    assert racing.winner(race, 1.0) == 1
 
 
 def test_the_winner_must_be_better_by_z_standard_errors() -> None:

@@ -9,8 +9,9 @@ from dagsched.cluster import Cluster
 from dagsched.policies.registry import make_policy
 from dagsched.search import root
 from dagsched.search.base import Desk
+from dagsched.search.budget import SIMULATIONS, USED, begin, new_budget
 from dagsched.search.leaf import new_leaf
-from dagsched.search.mcts import Budget, MctsPolicy, TreeSearcher
+from dagsched.search.mcts import MctsPolicy, TreeSearcher
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from dagsched.workflow import Task, Workflow
@@ -69,18 +70,6 @@ def test_rounds_until_one_is_left(arms: int, rounds: int) -> None:
     assert root.phases(arms) == rounds
 
 
-def test_a_budget_is_shared_evenly_over_the_rounds_and_never_exceeded() -> None:
-    """10 simulations in 3 rounds: up to 3, then up to 7, then all."""
-    budget = Budget(10, 0.0)
-    budget.start()
-    shares = []
-    for turn in (1, 2, 3):
-        shares.append(budget.share(turn / 3))
-        budget.spend(shares[-1], 0.1)
-        assert budget.share(turn / 3) == 0
-    assert shares == [3, 4, 3]
-
-
 def one_core() -> Simulator:
     """Three workflows of one task, 6 s, 2 s and 3 s, on one core: flow time is the sum of the finishes."""
     made = [Workflow.from_tasks(n, [Task("t", s, {"cpu": 1})]) for n, s in (("a", 6.0), ("b", 2.0), ("c", 3.0))]
@@ -98,12 +87,16 @@ def quiet_desk(simulator: Simulator) -> Desk:
     return desk
 
 
-def play(desk: Desk, arms: root.Arms, count: int) -> None:
+def play(desk: Desk, arms: root.Arms, count: int, rounds: int = 1) -> None:
+    budget = new_budget(count, 0.0)
+    begin(budget)
+    arms.counter[root.TURN] = 1
     status = root.play(
         desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, arms,
-        new_leaf(3, "rollout", 24), desk.truth, count,
+        new_leaf(3, "rollout", 24), desk.truth, budget, rounds,
     )  # fmt: skip
     assert status == kernel.DONE
+    assert budget.counter[USED] == budget.counter[SIMULATIONS]
 
 
 def test_two_rounds_over_three_first_actions() -> None:
@@ -124,6 +117,23 @@ def test_two_rounds_over_three_first_actions() -> None:
     assert (arms.found[0], arms.counter[root.BEST]) == (21.0, B)
     time, task = desk.taken()
     assert (time.tolist(), task.tolist()) == ([0.0, 2.0, 8.0], [B, A, C])
+
+
+def test_a_budget_is_shared_evenly_over_the_rounds_and_never_exceeded() -> None:
+    """10 simulations of 5 arms in 3 rounds: 3 of all five, 4 of the best three, 3 of the best two."""
+    tasks = [Workflow.from_tasks(f"{k}", [Task("t", 1.0 + k, {"cpu": 1})]) for k in range(5)]
+    simulator = Simulator(many_workflows(tasks, Cluster.pooled({"cpu": 1})))
+    assert simulator.advance()
+    desk = Desk(simulator, "flow_time")
+    desk.noise.ladder[:] = 0.0
+    desk.take_root()
+    desk.noise.key[:] = -np.arange(5) / 5
+    arms = root.new_arms(8)
+    root.open_arms(arms, np.arange(5), -1, np.inf)
+    play(desk, arms, 10, rounds=3)
+    # Round 1 visits 0 1 2. Those lead to 35, 36 and 38; round 2 visits 0 1 2 0, round 3 0 1 0.
+    assert arms.visits[:5].tolist() == [5, 3, 2, 0, 0]
+    assert active(arms) == [0, 1]
 
 
 def test_a_schedule_no_better_than_the_incumbent_is_not_logged() -> None:

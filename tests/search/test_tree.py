@@ -8,6 +8,7 @@ import pytest
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.search import tree as growing
 from dagsched.search.base import Desk
+from dagsched.search.budget import begin, new_budget
 from dagsched.search.leaf import new_leaf
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
@@ -116,12 +117,13 @@ def grown(simulator: Simulator, simulations: int, *, wait: bool = True) -> growi
     tasks = np.append(legal, WAIT) if wait and simulator.can_wait else legal
     tree = growing.new_tree(4000)
     growing.open_tree(tree, tasks, np.full(len(tasks), 1 / len(tasks)), np.inf, width=WIDTH, waiting=wait)
+    budget = new_budget(simulations, 0.0)
+    begin(budget)
     status = kernel.GROW
     while status == kernel.GROW:
-        left = simulations - int(tree.visits[0])
         status = growing.grow(
             desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, ROLLOUT,
-            desk.truth, left,
+            desk.truth, budget,
         )  # fmt: skip
         if status == kernel.GROW:
             desk.grow()
@@ -218,9 +220,11 @@ def test_a_full_tree_grows_no_further() -> None:
     legal = simulator.eligible()
     tree = growing.new_tree(1 + len(legal) + WIDTH + 1)
     growing.open_tree(tree, legal, np.full(len(legal), 1 / len(legal)), np.inf, width=WIDTH, waiting=True)
+    budget = new_budget(200, 0.0)
+    begin(budget)
     growing.grow(
         desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, ROLLOUT,
-        desk.truth, 200,
+        desk.truth, budget,
     )  # fmt: skip
     assert tree.visits[0] == 200
     assert tree.counter[growing.NODES] <= len(tree.task)

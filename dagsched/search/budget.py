@@ -1,0 +1,80 @@
+"""What a decision may cost: so many simulations, or a moment at which to stop, read inside compiled code.
+
+A search of many short calls spends half of a millisecond on calling; so one call runs a whole decision and looks at
+the clock itself before each simulation (40 ns, against tens of microseconds for a simulation).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+
+from dagsched.simulator.kernel import entry, inner
+from dagsched.workflow import FloatArray, IntArray
+
+# Slots of Budget.seconds and Budget.counter.
+BEGAN, LIMIT, EACH = range(3)
+SIMULATIONS, USED = range(2)
+_CLOCK: int = time.CLOCK_MONOTONIC
+_clock_gettime = types.ExternalFunction("clock_gettime", types.intc(types.intc, types.intp))  # POSIX, in libc
+
+
+class Budget(NamedTuple):
+    """Of one decision."""
+
+    seconds: FloatArray  # [3] when the decision began, how long it may take, how long a simulation has taken lately
+    counter: IntArray  # [2] how many simulations it may take (0 = by time), how many it has
+    timespec: IntArray  # [2] scratch: s, ns
+
+
+def new_budget(simulations: int, seconds: float) -> Budget:
+    """So many simulations a decision, or so many seconds if that is 0."""
+    return Budget(np.array([0.0, seconds, 1e-5]), np.array([simulations, 0]), np.zeros(2, np.int64))
+
+
+@inner
+def clock(U):  # type: ignore[no-untyped-def]
+    """Seconds of the clock that never goes back."""
+    _clock_gettime(_CLOCK, U.timespec.ctypes.data)
+    return U.timespec[0] + 1e-9 * U.timespec[1]
+
+
+@entry
+def begin(U):  # type: ignore[no-untyped-def]
+    """A decision begins now."""
+    U.seconds[BEGAN] = clock(U)
+    U.counter[USED] = 0
+
+
+@inner
+def more(U, part):  # type: ignore[no-untyped-def]
+    """Whether another simulation may start when this part (0 to 1) of the budget may be used in all."""
+    if U.counter[SIMULATIONS] > 0:
+        return U.counter[USED] < np.rint(part * U.counter[SIMULATIONS])
+    return clock(U) - U.seconds[BEGAN] < part * U.seconds[LIMIT]
+
+
+@inner
+def out_of_time(U):  # type: ignore[no-untyped-def]
+    """Whether a budget of time is used up; one of simulations never is."""
+    return U.counter[SIMULATIONS] == 0 and not more(U, 1.0)
+
+
+@inner
+def note(U, used, seconds):  # type: ignore[no-untyped-def]
+    """So many simulations have taken so long."""
+    if used > 0:
+        U.seconds[EACH] += 0.2 * (seconds / used - U.seconds[EACH])
+
+
+def affordable(budget: Budget) -> int:
+    """Simulations that the whole budget buys, as far as one can tell."""
+    return int(budget.counter[SIMULATIONS]) or int(budget.seconds[LIMIT] / budget.seconds[EACH])
+
+
+def is_empty(budget: Budget) -> bool:
+    """Whether nothing may be simulated at all."""
+    return bool(budget.counter[SIMULATIONS] == 0 and budget.seconds[LIMIT] <= 0)
