@@ -119,13 +119,16 @@ def serial(key, problem, work, origin, start, finish):  # type: ignore[no-untype
         start[task], finish[task] = moment[begin], end
         last_finish = max(last_finish, end)
         if end == moment[begin]:
-            # An event of its own at this moment keeps room for the task against what is to run across.
             event_of[task] = begin
-            moment[events], after[events], after[begin] = end, after[begin], events
+            takes_room = False
             for r in range(resources):
-                free[events, r] = free[begin, r]
-                free[begin, r] -= demand[task, r]
-            events += 1
+                takes_room = takes_room or demand[task, r] > 0
+            if takes_room:  # an event of its own at this moment keeps it against what is to run across
+                moment[events], after[events], after[begin] = end, after[begin], events
+                for r in range(resources):
+                    free[events, r] = free[begin, r]
+                    free[begin, r] -= demand[task, r]
+                events += 1
         else:
             if k >= 0 and moment[k] == end:
                 event_of[task] = k

@@ -197,9 +197,7 @@ class LearnedBase:
         if isinstance(runner, NetworkRunner):
             return first_rolled(self, desk)
         state = desk.simulator.state
-        return int(
-            learned_kernel.pick_linear(desk.problem, state, runner.constants, runner.tracker, runner.linear)
-        )
+        return int(learned_kernel.pick_linear(desk.problem, state, runner.constants, runner.tracker, runner.linear))
 
 
 def first_rolled(base: Base, desk: Desk) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.policies.learned import LearnedOptions, objective_of
-from dagsched.policies.sampling import OBJECTIVES
+from dagsched.policies.sampling import OBJECTIVES, is_pooled
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT
 from dagsched.search import leaf as leafing
@@ -26,6 +26,7 @@ from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, 
 from dagsched.search.budget import EACH, affordable, begin, is_empty, new_budget
 from dagsched.search.options import SearchOptions
 from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
+from dagsched.search.rolling import Rolling
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import read_only
@@ -320,6 +321,9 @@ class RaceSearcher(Searcher):
         )
         self._seed = int(self.rng.integers(2**40))
         self._drawn, self._fresh = 0, 0
+        self.rolling: Rolling | None = None
+        if self.rivals and options.wait and replay.is_batch and is_pooled(replay):
+            self.rolling = Rolling(desk, sigma, np.random.SeedSequence([self._seed], spawn_key=(_DOMAIN,)))
 
     def decide(self, legal: IntArray) -> int:
         """See :meth:`Searcher.decide`."""
@@ -332,6 +336,8 @@ class RaceSearcher(Searcher):
                 self._choose_base()
         if self.is_forced():
             return int(legal[0])
+        if self.rolling is not None:
+            return self.rolling.decide(legal, self.budget)
         first = self._base_action(legal)
         waiting = self.may_wait()
         if len(legal) + waiting == 1 or is_empty(self.budget):
@@ -340,9 +346,17 @@ class RaceSearcher(Searcher):
         return self._search(np.append(tasks, WAIT) if waiting else tasks)
 
     def _choose_base(self) -> None:
-        """At the first decision: the rival of least mean cost on drawn durations of what has arrived."""
+        """At the first decision: the rival of least mean cost on drawn durations of what has arrived.
+
+        A list that is planned anew at every event takes the place of the race if it is better than all of them.
+        """
         desk, estimate = self.desk, self.desk.truth
+        if self.rolling is not None:
+            self._open_list(self.rolling)
+            if self.rolling.is_empty:
+                self.rolling = None
         costs = np.zeros(len(self.rivals))
+        list_cost = 0.0
         draws = max(1, min(_DRAWS, len(self.scenarios.factor), _MOST_DRAWN_TASKS // max(len(desk.open()), 1)))
         for factor in self.scenarios.factor[:draws]:
             with np.errstate(invalid="ignore"):  # tasks that have not arrived
@@ -350,9 +364,27 @@ class RaceSearcher(Searcher):
             for number, rival in enumerate(self.rivals):
                 self.roll(rival)
                 costs[number] += self.value()
+            if self.rolling is not None:
+                while self.rolling.roll() == kernel.GROW:
+                    self.regrow()
+                list_cost += self.value()
         desk.truth = estimate
         self.base = self.rivals[int(costs.argmin())]
         self.rivals = []
+        if list_cost >= costs.min():
+            self.rolling = None
+
+    def _open_list(self, rolling: Rolling) -> None:
+        """Improve the rivals' schedules on the estimates, for as long as many decisions may take."""
+        options, starts = self.options, []
+        for rival in self.rivals:
+            self.roll(rival)
+            starts.append(self.desk.scratch.task["start"].copy())
+        share = _PLAN_SHARE * len(self.desk.open())
+        simulations = max(1, round(share * options.simulations)) if options.simulations else 0
+        budget = new_budget(simulations, share * options.budget_ms / 1000.0)
+        begin(budget)
+        rolling.open(np.array(starts), budget)
 
     def _base_action(self, legal: IntArray) -> int:
         """What the base policy does now; from time to time also the order in which it would go on."""
@@ -393,6 +425,8 @@ class RaceSearcher(Searcher):
 
 
 _DRAWS, _MOST_DRAWN_TASKS = 24, 20_000
+_PLAN_SHARE = 0.25
+"""Decisions whose time the first plan of a list may take, as a share of the tasks."""
 _RENEWALS = 12
 """Times that the base's order is rolled out anew while a workflow mix lasts."""
 _LEAST_LOOKS = 6

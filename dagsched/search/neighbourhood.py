@@ -24,6 +24,8 @@ from dagsched.policies import sgs
 from dagsched.policies.sampling import OBJECTIVES, pooled_problem
 from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
+from dagsched.search import budget
+from dagsched.search.budget import USED, more
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
 from dagsched.simulator.stale import drop_stale
@@ -186,42 +188,103 @@ def _keep(P, mine, value, length, lengths):  # type: ignore[no-untyped-def]
             P.counter[ELITES] += 1
 
 
+@inner
+def _pin(pin, key):  # type: ignore[no-untyped-def]
+    """Tasks that have started come first; an empty ``pin`` pins nothing."""
+    for t in range(len(pin)):
+        if pin[t] > 0:
+            key[t] = pin[t]
+
+
+@inner
+def _try_candidate(P, lengths, problem, work, origin, objective, owners, bound, limit, pin):  # type: ignore[no-untyped-def]
+    """Propose, decode and justify one candidate, and keep it unless it is worse than the elite it came from.
+
+    Justification shortens a makespan; for the flow time the better one of the schedules before and after is kept.
+    """
+    workflow_of, latest = owners
+    backward = _reversed(problem)
+    key, start, finish, late, later, second = P.tries[0], P.tries[1], P.tries[2], P.tries[3], P.tries[4], P.tries[5]
+    third = P.tries[6]
+    mine = _propose(P, origin, lengths)
+    _pin(pin, key)
+    P.counter[CANDIDATES] += 1
+    if uniform(P.random) < SERIAL_SHARE or len(pin) > 0:  # parallel generation does not heed pins
+        last = serial(key, problem, work, origin, start, finish)
+    else:
+        last = parallel(key, problem, work, origin, start, finish)
+    P.counter[PASSES] += 1
+    value = _value(objective, last, origin, finish, workflow_of, latest)
+    while P.counter[PASSES] + 2 <= limit and value > bound:
+        serial(finish, backward, work, 0.0, late, later)
+        _pin(pin, later)
+        shorter = serial(later, problem, work, origin, second, third)
+        P.counter[PASSES] += 2
+        found = _value(objective, shorter, origin, third, workflow_of, latest)
+        if found > value:
+            break
+        better = found < value
+        _copy(second, start)
+        _copy(third, finish)
+        value, last = found, shorter
+        if not better:
+            break
+    _keep(P, mine, value, last - origin, lengths)
+
+
 @entry
 def search_slice(P, lengths, problem, work, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
     """Go on until ``until`` schedules have been generated, or the best reaches ``bound``.
 
     A candidate is never cut by a slice, only by ``limit``: slices of any size give the same search. ``problem`` and
     ``work`` are those of :mod:`dagsched.policies.sgs`, ``lengths[E]`` the lengths of the elites in seconds, ``owners``
-    ``(workflow_of[T], latest[W])``. Justification shortens a makespan; for the flow time the better one of the
-    schedules before and after is kept.
+    ``(workflow_of[T], latest[W])``.
     """
-    workflow_of, latest = owners
-    backward = _reversed(problem)
-    key, start, finish, late, later, second = P.tries[0], P.tries[1], P.tries[2], P.tries[3], P.tries[4], P.tries[5]
-    third = P.tries[6]
     while P.counter[PASSES] < until and P.best[0] > bound:
-        mine = _propose(P, origin, lengths)
-        P.counter[CANDIDATES] += 1
-        if uniform(P.random) < SERIAL_SHARE:
-            last = serial(key, problem, work, origin, start, finish)
-        else:
-            last = parallel(key, problem, work, origin, start, finish)
-        P.counter[PASSES] += 1
+        _try_candidate(P, lengths, problem, work, origin, objective, owners, bound, limit, P.seed[0, :0])
+
+
+@entry
+def search_budget(P, lengths, problem, work, origin, objective, owners, pin, U, part):  # type: ignore[no-untyped-def]
+    """Go on until this part of the budget ``U`` is spent, with the tasks of ``pin > 0`` at the front of every list."""
+    while more(U, part):
+        before = P.counter[PASSES]
+        _try_candidate(P, lengths, problem, work, origin, objective, owners, -np.inf, np.int64(2**62), pin)
+        U.counter[USED] += P.counter[PASSES] - before
+
+
+@entry
+def refresh(P, lengths, problem, work, origin, objective, owners, pin):  # type: ignore[no-untyped-def]
+    """Decode every elite anew after the problem has changed; the best of them is the best found."""
+    workflow_of, latest = owners
+    key, start, finish = P.tries[0], P.tries[1], P.tries[2]
+    P.best[0] = np.inf
+    for e in range(P.counter[ELITES]):
+        for t in range(len(key)):
+            key[t] = -P.start[e, t]
+        _pin(pin, key)
+        last = serial(key, problem, work, origin, start, finish)
         value = _value(objective, last, origin, finish, workflow_of, latest)
-        while P.counter[PASSES] + 2 <= limit and value > bound:
-            serial(finish, backward, work, 0.0, late, later)
-            shorter = serial(later, problem, work, origin, second, third)
-            P.counter[PASSES] += 2
-            found = _value(objective, shorter, origin, third, workflow_of, latest)
-            if found > value:
-                break
-            better = found < value
-            _copy(second, start)
-            _copy(third, finish)
-            value, last = found, shorter
-            if not better:
-                break
-        _keep(P, mine, value, last - origin, lengths)
+        P.value[e], lengths[e] = value, last - origin
+        _copy(start, P.start[e])
+        if value < P.best[0]:
+            P.best[0] = value
+            _copy(start, P.best_start)
+
+
+def new_population(seed: FloatArray, stream: np.random.SeedSequence) -> Population:
+    """A search that has not begun; ``seed`` as in :class:`Population`."""
+    tasks = seed.shape[1]
+    return Population(
+        seed=seed,
+        start=np.zeros((MOST_ELITES, tasks)),
+        value=np.full(MOST_ELITES, np.inf),
+        best_start=np.zeros(tasks),
+        best=np.full(1, np.inf),
+        random=stream.generate_state(1, np.uint64).astype(np.uint64),
+        counter=np.zeros(4, np.int64),
+        tries=np.zeros((7, tasks)),
+    )
 
 
 class Neighbourhood:
@@ -247,16 +310,7 @@ class Neighbourhood:
         self._owners = replay.workflow_of[order], np.empty(len(replay.workflows))
         self._objective, self._bound, self._origin = OBJECTIVES[objective], bound, replay.first_arrival
         self._lengths = np.zeros(MOST_ELITES)
-        self._population = Population(
-            seed=np.ascontiguousarray(seeds[:, order]),
-            start=np.zeros((MOST_ELITES, tasks)),
-            value=np.full(MOST_ELITES, np.inf),
-            best_start=np.zeros(tasks),
-            best=np.full(1, np.inf),
-            random=stream.generate_state(1, np.uint64).astype(np.uint64),
-            counter=np.zeros(4, np.int64),
-            tries=np.zeros((7, tasks)),
-        )
+        self._population = new_population(np.ascontiguousarray(seeds[:, order]), stream)
 
     @property
     def schedules(self) -> int:
@@ -281,4 +335,4 @@ class Neighbourhood:
         )  # fmt: skip
 
 
-drop_stale(search_slice, kernel.__file__, sgs.__file__)
+drop_stale(search_slice, kernel.__file__, sgs.__file__, budget.__file__)

@@ -19,6 +19,7 @@ from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.schedule import Schedule
 from dagsched.search import mcts
+from dagsched.search.budget import BEGAN, EACH, Budget, begin
 from dagsched.search.contained import contained_specs
 from dagsched.search.leaf import BROKEN, CUT, TAUGHT
 from dagsched.simulator import kernel
@@ -39,6 +40,13 @@ OBJECTIVES = ("makespan", "flow_time", "slo")  # "auto" asks the whole workload 
 TREES = ("halving", "puct", "uniform")
 PRIORS = ("critical-path", "srw*cp", "cp+demand", "ljf")
 FIELDS = ("task", "node", "count", "start", "finish", "execution", "ready", "decision_time", "decision_task")
+
+
+def begin_too_late(budget: Budget) -> None:
+    """As if the clock had leapt by days since the decision began."""
+    begin(budget)
+    budget.seconds[BEGAN] -= 1e6
+    budget.seconds[EACH] = 1e5
 
 
 def run(replay: Replay, spec: str, policy_seed: int = 0) -> Schedule:
@@ -232,7 +240,7 @@ def test_same_seed_and_simulations_same_schedule_on_any_clock(search: str, monke
         first = run(replay, spec)
         assert same(first, run(replay, spec))
         with monkeypatch.context() as patch:
-            patch.setattr(mcts, "time", SlowClock())
+            patch.setattr(mcts, "begin", begin_too_late)
             patch.setattr("dagsched.search.plan.time", SlowClock())
             assert same(first, run(replay, spec))
     assert make_policy(spec).reproducible
@@ -441,7 +449,7 @@ def test_every_decision_is_timed(spec: str) -> None:
 
 
 def test_a_clock_that_leaps_leaves_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcts, "time", SlowClock())
+    monkeypatch.setattr(mcts, "begin", begin_too_late)
     for seed in range(4):
         exact, noisy = stream(seed, exact=True), stream(seed, exact=False)
         run(exact, "mcts-rules:search=tree:budget_ms=5")
