@@ -39,8 +39,10 @@ MAX_LINKS = 200_000
 """Pairs of a parent and a child instance, times pairs of groups where transfers take time, at most."""
 _SEED_DOMAIN = 0x43505341
 OPTIONS: Mapping[str, str] = {
-    "time_limit": "seconds; with workers=1 OR-Tools' deterministic time, so that results repeat (10)",
+    "time_limit": "seconds of search (10)",
     "workers": "parallel search workers (2)",
+    "clock": "of the limit: wall, or deterministic (OR-Tools' own, so that results repeat; workers=1 only) "
+    "(auto: deterministic with workers=1)",
     "seed": "random seed (0)",
 }
 _TICKS = 2**20
@@ -77,14 +79,20 @@ def make_cp_sat(spec: str, options: Mapping[str, str]) -> PlanPolicy:
     time_limit = number("time_limit", "10", r"\d{1,6}(\.\d{1,6})?", "seconds > 0")
     workers = int(number("workers", "2", r"\d{1,3}", "a whole number from 1 to 999"))
     seed = int(number("seed", "0", r"\d{1,9}", "a whole number >= 0"))
+    clock = options.get("clock", "auto")
+    if clock not in ("auto", "wall", "deterministic"):
+        raise PolicyError(f"policy {spec!r}: clock is {clock!r}, expected auto, wall or deterministic")
+    if clock == "deterministic" and workers > 1:
+        raise PolicyError(f"policy {spec!r}: a deterministic clock needs workers=1")
+    repeats = workers == 1 and clock != "wall"
     _import_cp_model(spec)
 
     def planner(replay: Replay, policy_seed: int) -> CpSatPlanner:
         stream = np.random.SeedSequence([seed, policy_seed], spawn_key=(_SEED_DOMAIN,))
         word = int(stream.generate_state(1)[0]) >> 1  # the solver takes 31 bits
-        return CpSatPlanner(spec, replay, time_limit, workers, word)
+        return CpSatPlanner(spec, replay, time_limit, workers, word, deterministic=repeats)
 
-    return PlanPolicy(spec, planner, reproducible=workers == 1)
+    return PlanPolicy(spec, planner, reproducible=repeats)
 
 
 class CpSatPlanner:
@@ -94,16 +102,20 @@ class CpSatPlanner:
         PolicyError: under noise, with later arrivals, or for a problem over the limits of this module.
     """
 
-    def __init__(self, spec: str, replay: Replay, time_limit: float, workers: int, seed: int) -> None:
+    def __init__(
+        self, spec: str, replay: Replay, time_limit: float, workers: int, seed: int, *, deterministic: bool
+    ) -> None:
         check_plannable(spec, replay)
         _check_size(spec, replay)
-        self._arguments: tuple[Any, ...] = (replay, time_limit, workers, seed)
+        self._replay = replay
+        self._arguments: Mapping[str, Any] = {
+            "time_limit": time_limit, "workers": workers, "seed": seed, "deterministic": deterministic
+        }  # fmt: skip
         self.result: CpSatResult | None = None
 
     def plan_arrivals(self, workflows: IntArray, now: float) -> Plan:  # noqa: ARG002
         """The plan of the whole batch; everything arrives at the first call."""
-        replay, time_limit, workers, seed = self._arguments
-        self.result = solve(replay, time_limit=time_limit, workers=workers, seed=seed)
+        self.result = solve(self._replay, **self._arguments)
         return self.result.plan
 
 
@@ -134,14 +146,17 @@ def _check_size(spec: str, replay: Replay) -> None:
             )
 
 
-def solve(replay: Replay, *, time_limit: float = 10.0, workers: int = 2, seed: int = 0) -> CpSatResult:
+def solve(
+    replay: Replay, *, time_limit: float = 10.0, workers: int = 2, seed: int = 0, deterministic: bool = False
+) -> CpSatResult:
     """Minimise the makespan of a batch with exact estimates; see the module for what is exact.
 
     Args:
         replay: at most ``MAX_UNITS`` task instances, see the limits of this module.
-        time_limit: seconds of search after the rules' plans; deterministic time with one worker.
+        time_limit: seconds of search after the rules' plans.
         workers: threads.
         seed: of the search.
+        deterministic: whether the limit is in OR-Tools' deterministic time, so that one worker's results repeat.
     """
     cp_model = _import_cp_model("cp-sat")
     incumbent, makespan = _best_known(replay)
@@ -154,7 +169,7 @@ def solve(replay: Replay, *, time_limit: float = 10.0, workers: int = 2, seed: i
     solver.parameters.random_seed = seed
     if workers == 2:  # of the pairs of strategies tried, this one proved most j30-like problems
         solver.parameters.subsolvers.extend(["quick_restart", "default_lp"])
-    if workers == 1:
+    if deterministic:
         solver.parameters.max_deterministic_time = time_limit
     else:
         solver.parameters.max_time_in_seconds = time_limit

@@ -17,7 +17,6 @@ from dagsched.graph import critical_path
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
-from dagsched.search import rollout
 from dagsched.search.contained import Incumbent, best_of, roll_out
 from dagsched.search.plan import PlanResult, plan_batch
 from dagsched.simulator.simulate import simulate
@@ -65,12 +64,12 @@ def _psplib_row(
 
 
 def _cp_sat_row(family: str, projects: list[tuple[Replay, float | None]], seconds: float) -> None:
-    """CP-SAT with one worker; its seconds are OR-Tools' deterministic ones, the true ones are printed."""
+    """CP-SAT with one worker for as many seconds of the clock; the rules' plans that it starts from come before."""
     gaps, over, took = [], [], []
     for replay, known in projects:
-        began = time.perf_counter()
-        found = simulate(replay, f"cp-sat:time_limit={seconds:g}:workers=1").makespan
-        took.append(time.perf_counter() - began)
+        began = time.process_time()
+        found = simulate(replay, f"cp-sat:time_limit={seconds:g}:workers=1:clock=wall").makespan
+        took.append(time.process_time() - began)
         gaps.append(_gap(found, known))
         over.append(100 * (found / float(critical_path(replay).max()) - 1))
     row(family, len(projects), f"CP-SAT, {seconds:g} s", mean(gaps), mean(over), "", mean(took), "")

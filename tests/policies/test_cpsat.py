@@ -76,7 +76,7 @@ def test_plans_are_valid_and_no_worse_than_the_rules(seed: int) -> None:
 
 def test_one_worker_repeats_itself() -> None:
     replay = random_replay(310, workflows=1)
-    first, again = (solve(replay, time_limit=0.3, workers=1, seed=4) for _ in range(2))
+    first, again = (solve(replay, time_limit=0.3, workers=1, seed=4, deterministic=True) for _ in range(2))
     assert first.plan.start.tolist() == again.plan.start.tolist()
     assert make_cp_sat("cp-sat", {"workers": "1"}).reproducible
     assert not make_cp_sat("cp-sat", {}).reproducible
@@ -110,7 +110,15 @@ def test_a_missing_solver_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
         make_cp_sat("cp-sat", {})
 
 
-@pytest.mark.parametrize(("key", "value"), [("time_limit", "0"), ("workers", "two"), ("seed", "-1")])
+def test_only_a_deterministic_clock_repeats() -> None:
+    assert make_cp_sat("cp-sat", {"workers": "1"}).reproducible
+    assert not make_cp_sat("cp-sat", {"workers": "1", "clock": "wall"}).reproducible
+    assert not make_cp_sat("cp-sat", {"workers": "2"}).reproducible
+    with pytest.raises(PolicyError, match="needs workers=1"):
+        make_cp_sat("cp-sat", {"workers": "2", "clock": "deterministic"})
+
+
+@pytest.mark.parametrize(("key", "value"), [("time_limit", "0"), ("workers", "two"), ("seed", "-1"), ("clock", "sun")])
 def test_wrong_options_are_named(key: str, value: str) -> None:
     with pytest.raises(PolicyError, match=f"{key} is '{value}', expected"):
         make_cp_sat("cp-sat", {key: value})
