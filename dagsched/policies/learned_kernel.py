@@ -145,7 +145,7 @@ def choose_linear(P, S, K, X, L):
 
 @entry
 def pick_linear(P, S, K, X, L):
-    """The task that a linear priority would start now, -1 if nothing is eligible; changes nothing that anybody reads."""
+    """The task that a linear priority would start now, -1 if nothing is eligible."""
     return choose_linear(P, S, K, X, L)[0]
 
 

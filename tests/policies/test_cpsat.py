@@ -62,7 +62,7 @@ def test_fractional_times_give_a_feasible_plan_within_the_grid() -> None:
 @pytest.mark.parametrize("seed", range(300, 306))
 def test_plans_are_valid_and_no_worse_than_the_rules(seed: int) -> None:
     replay = random_replay(seed, transfers=seed % 2 == 0, workflows=1)
-    planner = CpSatPlanner("cp-sat", replay, 0.5, 1, 0)
+    planner = CpSatPlanner("cp-sat", replay, 0.5, 1, 0, deterministic=True)
     schedule = simulate(replay, make_cp_sat("cp-sat", {"workers": "1", "time_limit": "0.5"}))
     validate(schedule)
     planner.plan_arrivals(np.arange(1), 0.0)
