@@ -253,7 +253,10 @@ def rule_base(desk: Desk, spec: str, rule: str) -> Base:
     """
     from dagsched.policies.registry import make_policy
 
-    policy = make_policy(rule)
+    try:
+        policy = make_policy(rule)
+    except PolicyError as error:
+        raise PolicyError(f"policy {spec!r}: prior is {rule!r}: {error}") from None
     replay, problem = desk.simulator.replay, desk.whole
     if isinstance(policy, PriorityPolicy) and policy.key is not None:
         return KeyBase(rule, policy.key(replay, problem))

@@ -475,7 +475,18 @@ class MctsPolicy:
             LearnedOptions.parse(self.name, "evolved", {**self.learned, "objective": objective}).load(replay)
         if choose_mode(replay, self.options, objective) == "plan":
             return self._plan(simulator, objective)
+        self._check_steps()
         return self.searcher(simulator, objective).run
+
+    def _check_steps(self) -> None:
+        """Refuse what only whole plans can heed."""
+        options = self.options
+        for name, given in (("time_limit", np.isfinite(options.time_limit)), ("workers", options.workers > 1)):
+            if given:
+                raise PolicyError(
+                    f"policy {self.name!r}: {name} is for whole plans (a batch with exact durations); this replay is "
+                    f"searched decision by decision: use budget_ms or simulations"
+                )
 
     def searcher(self, simulator: Simulator, objective: str) -> Searcher:
         """What decides step by step; not for plan mode."""

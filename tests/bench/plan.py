@@ -15,6 +15,7 @@ SUBJECTS = {
     "psplib": planner.measure_psplib,
     "tpch": planner.measure_tpch,
     "groups": planner.measure_groups,
+    "nodes": planner.measure_nodes,
     "online": planner.measure_online,
     "noise": planner.measure_noise,
     "rates": planner.measure_rates,
@@ -43,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--family", action="append", choices=planner.PSPLIB_SECONDS, help="psplib: only this; repeatable")
     made.add_argument("--seconds", action="append", type=float, help="psplib: this budget instead; repeatable")
     made.add_argument("--schedules", action="append", type=int, help="psplib: this budget instead; repeatable")
+    made.add_argument("--seeds", type=int, default=1, help="psplib: so many seeds of the search")
     made.add_argument("--cp-sat", action="store_true", help="psplib: CP-SAT with one worker beside each")
     made.add_argument("--ms", type=float, default=1.0, help="online, noise: milliseconds a decision")
     made.add_argument("--simulations", type=int, help="online, noise: this budget instead")

@@ -590,7 +590,9 @@ def test_a_wrong_option_is_named(name: str, option: str, message: str) -> None:
         (lambda: batch(1), "mcts-rules:search=tree:prior=evolved", "mcts-rules uses no trained policy"),
         (lambda: batch(1), "mcts-rules:prior=ppo", "mcts-rules uses no trained policy"),
         (lambda: batch(1), "mcts-rules:prior=critical", "critical"),
-        (lambda: batch(1), "mcts-rules:search=tree:prior=critical", "critical-path"),
+        (lambda: batch(1), "mcts-rules:search=tree:prior=critical", "prior is 'critical'.*critical-path"),
+        (lambda: stream(1, exact=True), "mcts-rules:time_limit=1", "time_limit is for whole plans.*use budget_ms"),
+        (lambda: stream(1, exact=False), "mcts-rules:workers=2", "workers is for whole plans.*use budget_ms"),
     ],
 )
 def test_what_does_not_suit_the_replay_is_refused_with_the_way_out(
