@@ -7,7 +7,6 @@ into its future, which observations do not. Used for labels alone.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from dagsched.policies.learned import LinearRunner, NetworkRunner
 from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
 from dagsched.simulator.state import copy_into, new_state
-from dagsched.workflow import FloatArray
+from dagsched.workflow import FloatArray, IntArray
 
 
 class Lookahead:
@@ -48,7 +47,7 @@ class Lookahead:
             )  # fmt: skip
         self._cost = cost_function(inner.replay, inner.objective)
 
-    def costs(self, actions: Sequence[int]) -> FloatArray:
+    def costs(self, actions: IntArray) -> FloatArray:
         """``[actions]`` cost of each task or WAIT as the next action; what all have in common may be left out."""
         arena, runner, simulator = self._arena.arena, self._runner, self._simulator
         state = arena.simulator.state
