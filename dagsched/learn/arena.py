@@ -114,25 +114,35 @@ def cost_function(replay: Replay, objective: Objective) -> Callable[[FloatArray]
     """The cost of finish times ``[T]``; lower is better, of the order of one.
 
     makespan / lower bound; weighted mean flow time / mean critical path; share of late workflows + 0.05 x mean
-    tardiness / mean critical path.
+    tardiness / mean critical path. Given the finish times of the first so many workflows alone, what these add.
     """
-    first = replay.workflow_ptr[:-1]
     path = max(float(graph.critical_path(replay).mean()), 1e-9)
     if objective == "makespan":
         bound = max(graph.lower_bound(replay), 1e-9)
         return lambda finish: float(finish.max() - replay.first_arrival) / bound
     if objective == "flow_time":
         share = replay.weight / replay.weight.sum()
-        return lambda finish: float(((np.maximum.reduceat(finish, first) - replay.arrival) * share).sum()) / path
+
+        def flow(finish: FloatArray) -> float:
+            ends = _ends(replay, finish)
+            return float(((ends - replay.arrival[: len(ends)]) * share[: len(ends)]).sum()) / path
+
+        return flow
 
     def late(finish: FloatArray) -> float:
         due = np.isfinite(replay.deadline)
         if not due.any():
             return 0.0
-        over = np.maximum.reduceat(finish, first)[due] - replay.deadline[due]
-        return float((over > 0).mean() + TARDINESS * np.maximum(over, 0.0).mean() / path)
+        ends = _ends(replay, finish)
+        over = (ends - replay.deadline[: len(ends)])[due[: len(ends)]]
+        return float((over > 0).sum() + TARDINESS * np.maximum(over, 0.0).sum() / path) / int(due.sum())
 
     return late
+
+
+def _ends(replay: Replay, finish: FloatArray) -> FloatArray:
+    """``[workflows]`` last finish of each of the workflows whose tasks' finish times these are."""
+    return np.asarray(np.maximum.reduceat(finish, replay.workflow_ptr[:-1][replay.workflow_ptr[:-1] < len(finish)]))
 
 
 def in_threads(work: Callable[[Sequence[Arena]], Result], arenas: Sequence[Arena], threads: int) -> list[Result]:

@@ -16,6 +16,7 @@ from dagsched.generate.suite_file import apply_change
 from dagsched.learn.config_file import explain, read_yaml
 from dagsched.learn.config_sections import (
     EvolveSection,
+    ExpertSection,
     Features,
     ImitateSection,
     NetworkSection,
@@ -44,6 +45,7 @@ class TrainConfig(Section):
     imitate: ImitateSection = ImitateSection()
     ppo: PPOSettings = PPOSettings()
     self_label: SelfLabelSection = SelfLabelSection()
+    expert: ExpertSection = ExpertSection()
     validation: ValidationSection = ValidationSection()
     trace: TraceSection = TraceSection()
     threads: int = Field(
@@ -79,14 +81,13 @@ class TrainConfig(Section):
 
     def section(self, stage: Stage) -> Any:
         """The section of a stage."""
-        return {"evolve": self.evolve, "imitate": self.imitate, "ppo": self.ppo, "self-label": self.self_label}[stage]
+        return getattr(self, section_name(stage))
 
     def with_steps(self, steps: int) -> TrainConfig:
         """The same with this many steps in every stage."""
         if steps < 1:
             raise ConfigError(f"steps is {steps}, expected a whole number >= 1")
-        names = {"evolve": "evolve", "imitate": "imitate", "ppo": "ppo", "self-label": "self_label"}
-        changed = {names[s]: self.section(s).model_copy(update={"steps": steps}) for s in self.stages}
+        changed = {section_name(s): self.section(s).model_copy(update={"steps": steps}) for s in self.stages}
         return self.model_copy(update=changed)
 
     def dump(self) -> str:
@@ -110,3 +111,8 @@ class TrainConfig(Section):
             return cls.model_validate(data)
         except ValidationError as error:
             raise ConfigError(f"{file}: {explain(error, cls)}") from None
+
+
+def section_name(stage: Stage) -> str:
+    """The key under which a stage is configured."""
+    return stage.replace("-", "_")

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from dagsched.errors import PolicyError
 from dagsched.features.linear import START
 from dagsched.features.schema import TASK_NAMES, columns
+from dagsched.learn.ppo_settings import annealed
 from dagsched.nn.config import DEFAULT_MARGIN, NetworkConfig
 from dagsched.policies.registry import make_policy
 
-Stage = Literal["evolve", "imitate", "ppo", "self-label"]
+Stage = Literal["evolve", "imitate", "ppo", "self-label", "expert"]
 
 
 def start_rule(value: str) -> str:
@@ -133,6 +134,35 @@ class SelfLabelSection(Section):
     entropy_weight: float = Field(default=0.01, ge=0, description="weight of the entropy over legal actions")
     max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
     temperature: float = Field(default=1.0, gt=0, description="by which logits are divided when sampling")
+
+
+class ExpertSection(Section):
+    """Expert iteration: look ahead from decisions, then learn from the cost of every action tried there."""
+
+    steps: int = Field(default=100, ge=0, description="collect-and-learn rounds")
+    instances: int = Field(default=16, ge=1, description="training instances a step")
+    decisions: int = Field(default=64, ge=1, description="decisions of each instance that are looked ahead from, about")
+    actions: int = Field(default=8, ge=2, description="most actions tried at a decision; the greedy one is among them")
+    arrivals: int | None = Field(
+        default=10, ge=0, description="later workflows that a look-ahead meets; null = all that come"
+    )
+    follow: Literal["network", "base"] = Field(
+        default="network", description="who goes on after the action: the network as it is, or the base priority"
+    )
+    temperature: float = Field(
+        default=0.25, gt=0, description="by which logits are divided when sampling the runs on whose way decisions lie"
+    )
+    kl_weight: float = Field(default=0.3, ge=0, description="weight of the divergence from the base priority's softmax")
+    entropy_weight: float = Field(default=0.01, ge=0, description="weight of the entropy over the actions tried")
+    epochs: int = Field(default=2, ge=1, le=50, description="passes over the decisions of a step")
+    minibatch: int = Field(default=512, ge=1, description="decisions a gradient step")
+    learning_rate: float = Field(default=1e-3, gt=0, description="of Adam")
+    anneal: bool = Field(default=True, description="learning rate falls linearly to a tenth over the steps")
+    max_grad_norm: float = Field(default=0.5, gt=0, description="gradients are scaled down to this norm")
+
+    def learning_rate_at(self, progress: float) -> float:
+        """``learning_rate``, falling to a tenth with ``anneal``."""
+        return annealed(self.learning_rate, progress) if self.anneal else self.learning_rate
 
 
 class ValidationSection(Section):

@@ -11,7 +11,9 @@ import torch
 
 from dagsched.features.builder import Normaliser
 from dagsched.learn.checkpoint import Checkpoint, Kind
-from dagsched.learn.rollout import NetworkArena, Trajectory, collect, evaluate, head_of
+from dagsched.learn.config_sections import ExpertSection
+from dagsched.learn.expert import Looked, look_ahead
+from dagsched.learn.rollout import NetworkArena, Trajectory, collect, evaluate, head_of, in_order
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch, make_batch
 from dagsched.nn.config import NetworkConfig
@@ -80,6 +82,13 @@ class Learner:
             threads=self.threads,
         )  # fmt: skip
 
+    def look_ahead(self, arenas: Sequence[NetworkArena], seeds: Sequence[int], settings: ExpertSection) -> list[Looked]:
+        """For each arena a sampled run with the costs of actions at some of its decisions."""
+        self._prepare(arenas)
+        return in_order(
+            lambda pair: look_ahead(pair[0], settings, pair[1]), list(zip(arenas, seeds, strict=True)), self.threads
+        )
+
     def values(self, g: Any, q: Any) -> FloatArray:
         """``[D]`` what the critic says; it reads the state's features ``[D, G]`` and ``[D, groups, Q]`` alone."""
         with torch.no_grad():
@@ -88,8 +97,7 @@ class Learner:
 
     def schedule(self, arena: NetworkArena, name: str = "ppo") -> Schedule:
         """The greedy schedule of one arena."""
-        self._remember([arena])
-        arena.set_policy(self.base, self._head(), self._embed)
+        self._prepare([arena])
         arena.run()
         return arena.arena.simulator.schedule(name)
 
@@ -128,6 +136,13 @@ class Learner:
         with torch.no_grad():
             fixed, pooled = self.model.embed(graph.x, graph.edges)
         return fixed.cpu().numpy(), pooled.cpu().numpy()
+
+    def _prepare(self, arenas: Sequence[NetworkArena]) -> None:
+        """Hand the present weights to arenas."""
+        self._remember(arenas)
+        head = self._head()
+        for arena in arenas:
+            arena.set_policy(self.base, head, self._embed)
 
     def _remember(self, arenas: Sequence[NetworkArena]) -> None:
         """Graphs of arenas are built from the constants these already hold."""

@@ -7,20 +7,21 @@ stopped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dagsched.learn.arena import Arena
-from dagsched.learn.config_sections import ImitateSection, SelfLabelSection
+from dagsched.learn.config_sections import ExpertSection, ImitateSection, SelfLabelSection
+from dagsched.learn.expert import advantages, learn
 from dagsched.learn.imitation import imitate
 from dagsched.learn.learner import Learner
 from dagsched.learn.ppo import advantages_of, ppo_update
 from dagsched.learn.ppo_settings import PPOSettings
 from dagsched.learn.record import record_rule
-from dagsched.learn.rollout import NetworkArena, Trajectory
+from dagsched.learn.rollout import NetworkArena, Trajectory, only
 from dagsched.learn.self_label import best_of
 from dagsched.workflow import FloatArray, IntArray
 
@@ -127,19 +128,6 @@ def _play(
     return played
 
 
-def only(trajectory: Trajectory, decisions: IntArray) -> Trajectory:
-    """The trajectory with some of its decisions (ascending places)."""
-    counts = np.diff(trajectory.row_ptr)[decisions]
-    pointer = np.concatenate([[0], np.cumsum(counts)])
-    rows = np.repeat(trajectory.row_ptr[decisions] - pointer[:-1], counts) + np.arange(pointer[-1])
-    return replace(
-        trajectory,
-        row_ptr=pointer,
-        **{name: getattr(trajectory, name)[rows] for name in ("task", "workflow", "started", "x", "z")},
-        **{name: getattr(trajectory, name)[decisions] for name in ("g", "q", "action", "can_wait", "time", "reward")},
-    )
-
-
 def self_label_step(
     learner: Learner,
     optimiser: torch.optim.Optimizer,
@@ -203,6 +191,36 @@ def imitate_step(
         )
         scalars |= {"train/loss": stats.loss, "train/accuracy": stats.accuracy, "train/entropy_loss": -stats.entropy}
     return Outcome(scalars, sum(len(r.action) for r in recorded))
+
+
+def expert_step(
+    learner: Learner,
+    optimiser: torch.optim.Optimizer,
+    arenas: Sequence[NetworkArena],
+    settings: ExpertSection,
+    rng: np.random.Generator,
+    progress: float,
+) -> Outcome:
+    """Look ahead on the way of a run of each instance, then learn from what that says."""
+    rate = settings.learning_rate_at(progress)
+    set_rate(optimiser, rate)
+    looked = learner.look_ahead(arenas, rng.integers(1, 2**62, len(arenas)).tolist(), settings)
+    runs = [run.trajectory for run in looked]
+    gains = np.concatenate([run.gains() for run in looked])
+    scalars = {
+        "rollout/ep_rew_mean": -float(np.mean([run.cost for run in runs])),
+        "rollout/ep_len_mean": float(np.mean([run.length for run in runs])),
+        "label/gain": float(gains.mean()) if len(gains) else 0.0,
+        "label/improved": float((gains > 0).mean()) if len(gains) else 0.0,
+        "train/learning_rate": rate,
+    }
+    kept = [run for run in looked if len(run.trajectory)]
+    if kept:
+        rows, waits = (torch.from_numpy(part).to(learner.device) for part in advantages(kept))
+        batch = learner.batch([run.trajectory for run in kept])
+        stats = learn(learner.model, optimiser, batch, rows, waits, settings, rng)
+        scalars |= {f"train/{name}": float(value) for name, value in asdict(stats).items()}
+    return Outcome(scalars, sum(run.length for run in runs))
 
 
 def rollout_scalars(trajectories: Sequence[_Run], objective: str) -> dict[str, float]:

@@ -46,4 +46,9 @@ class PPOSettings(BaseModel):
 
     def learning_rate_at(self, progress: float) -> float:
         """``learning_rate``, falling to a tenth with ``anneal``."""
-        return self.learning_rate * (1.0 - 0.9 * min(1.0, max(0.0, progress))) if self.anneal else self.learning_rate
+        return annealed(self.learning_rate, progress) if self.anneal else self.learning_rate
+
+
+def annealed(rate: float, progress: float) -> float:
+    """``rate``, falling linearly to a tenth while ``progress`` goes from 0 to 1."""
+    return rate * (1.0 - 0.9 * min(1.0, max(0.0, progress)))

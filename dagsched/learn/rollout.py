@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from dagsched.policies import learned_kernel
 from dagsched.policies.learned_kernel import Float32Array, Head, Record, Scratch
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import MANY
+from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 Embed = Callable[[Replay], tuple[Float32Array, Float32Array]]
@@ -70,6 +70,19 @@ class Trajectory:
         return len(self.action)
 
 
+def only(trajectory: Trajectory, decisions: IntArray) -> Trajectory:
+    """The trajectory with some of its decisions (ascending places)."""
+    counts = np.diff(trajectory.row_ptr)[decisions]
+    pointer = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.repeat(trajectory.row_ptr[decisions] - pointer[:-1], counts) + np.arange(pointer[-1])
+    return replace(
+        trajectory,
+        row_ptr=pointer,
+        **{name: getattr(trajectory, name)[rows] for name in ("task", "workflow", "started", "x", "z")},
+        **{name: getattr(trajectory, name)[decisions] for name in ("g", "q", "action", "can_wait", "time", "reward")},
+    )
+
+
 class NetworkArena:
     """An arena in which a network decides, with its scratch and, if asked for, a record."""
 
@@ -83,7 +96,7 @@ class NetworkArena:
         """Use these weights from now on."""
         arena = self.arena
         arena.set_weights(base_weights)
-        self._head = head
+        self.head = head
         shape = (embed is None, *(len(a) for a in (head.columns, head.bq, head.b1, head.b2)))
         if embed is not None or shape != self._shape:
             embedding = None if embed is None else embed(arena.replay)
@@ -105,38 +118,66 @@ class NetworkArena:
         With ``order`` ``[T]`` the candidate of least value runs next, whatever the network says: the way to record
         the decisions of a known schedule.
         """
-        arena, scratch, head = self.arena, self._scratch, self._head
-        assert scratch is not None
+        self.begin(seed=seed, temperature=temperature, order=order)
+        self.go_on(MANY, record=record)
+        return self.arena.cost()
+
+    def begin(self, *, seed: int | None = None, temperature: float = 1.0, order: FloatArray | None = None) -> None:
+        """Back before the first arrival; arguments as for :meth:`run`."""
+        arena, scratch, head = self.arena, self.scratch, self.head
         arena.reset()
         learned_kernel.reset_scratch(scratch)
         scratch.noise[:] = 0.0 if order is None else -_FOLLOW * order / max(float(np.abs(order).max()), 1e-12)
         scratch.counter[learned_kernel.SAMPLING] = seed is not None
-        scratch.counter[learned_kernel.RECORDING] = record
         scratch.random[0] = np.uint64((seed or 0) & (2**64 - 1))
         head.setting[learned_kernel.TEMPERATURE] = temperature
-        groups = len(arena.replay.cluster.groups)
         if self._record is None:
-            self._record = learned_kernel.new_record(head, groups, 1, 1)
+            self._record = learned_kernel.new_record(head, len(arena.replay.cluster.groups), 1, 1)
+
+    def go_on(self, most: int, *, record: bool) -> bool:
+        """Start at most so many tasks; False if the run has ended."""
+        arena, sim, scratch = self.arena, self.arena.simulator, self.scratch
+        assert self._record is not None
+        scratch.counter[learned_kernel.RECORDING] = record
+        begun = _starts(sim)
         while True:
-            sim = arena.simulator
             status = learned_kernel.run_by_network(
-                arena.problem, sim.state, sim.truth, arena.constants, arena.tracker, arena.linear, head, scratch,
-                self._record, MANY,
+                arena.problem, sim.state, sim.truth, arena.constants, arena.tracker, arena.linear, self.head, scratch,
+                self._record, most - (_starts(sim) - begun),
             )  # fmt: skip
             if status == kernel.GROW:
                 sim.grow()
             elif status == learned_kernel.FULL:
-                self._record = _larger(self._record, head, groups, len(arena.replay))
+                groups = len(arena.replay.cluster.groups)
+                self._record = _larger(self._record, self.head, groups, len(arena.replay))
             else:
-                return arena.cost()
+                return bool(status != kernel.DONE)
+
+    def logits(self) -> tuple[IntArray, FloatArray]:
+        """(candidates, their logits and that of WAIT, -inf where illegal) at the present decision."""
+        arena, scratch = self.arena, self.scratch
+        count = learned_kernel.evaluate_logits(
+            arena.problem, arena.simulator.state, arena.constants, arena.tracker, arena.linear, self.head, scratch
+        )
+        return scratch.eligible[scratch.candidate[:count]].copy(), scratch.logit[: count + 1].copy()
+
+    @property
+    def scratch(self) -> Scratch:
+        """Work space of the policy that was set last."""
+        assert self._scratch is not None
+        return self._scratch
+
+    @property
+    def recorded(self) -> int:
+        """Decisions recorded in this run."""
+        return int(self.scratch.counter[learned_kernel.RECORDED])
 
     def trajectory(self, cost: float, seed: int) -> Trajectory:
         """What the last run recorded, copied."""
-        assert self._scratch is not None
         assert self._record is not None
         arena, record = self.arena, self._record
-        decisions = int(self._scratch.counter[learned_kernel.RECORDED])
-        rows = int(self._scratch.counter[learned_kernel.ROWS])
+        decisions = self.recorded
+        rows = int(self.scratch.counter[learned_kernel.ROWS])
         state = arena.simulator.state
         task = record.task[:rows].copy()
         time = record.time[:decisions].copy()
@@ -162,6 +203,12 @@ class NetworkArena:
             wait=float(waits.max()) if len(waits) else 0.0,
             seed=seed,
         )
+
+
+def _starts(simulator: Simulator) -> int:
+    """Tasks started so far."""
+    counter = simulator.state.counter
+    return int(counter[kernel.DECISIONS] - counter[kernel.WAITS])
 
 
 def _larger(record: Record, head: Head, groups: int, tasks: int) -> Record:
@@ -226,7 +273,7 @@ def evaluate(
 
     for arena in arenas:
         arena.set_policy(base_weights, head, embed)
-    return np.array(_map(one, arenas, threads))
+    return np.array(in_order(one, arenas, threads))
 
 
 def collect(
@@ -251,10 +298,11 @@ def collect(
 
     for arena in arenas:
         arena.set_policy(base_weights, head, embed)
-    return _map(one, list(zip(arenas, seeds, strict=True)), threads)
+    return in_order(one, list(zip(arenas, seeds, strict=True)), threads)
 
 
-def _map(work: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
+def in_order(work: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
+    """``work`` of each item, so many at a time."""
     if threads <= 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:

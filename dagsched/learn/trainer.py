@@ -27,7 +27,7 @@ from dagsched.learn.instances import Source, open_source, replays_of
 from dagsched.learn.judge import Judge
 from dagsched.learn.learner import Learner
 from dagsched.learn.logging import Log
-from dagsched.learn.network_steps import Outcome, imitate_step, ppo_step, self_label_step
+from dagsched.learn.network_steps import Outcome, expert_step, imitate_step, ppo_step, self_label_step
 from dagsched.learn.preparation import calibrate_scale, fit_normaliser, require_choice
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.run_folder import STATE, RunFolder
@@ -37,7 +37,7 @@ from dagsched.workflow import FloatArray
 
 PREPARED = 32
 """Training instances to which the normaliser is fitted."""
-_STAGE_IDS: dict[Stage, int] = {"evolve": 1, "imitate": 2, "ppo": 3, "self-label": 4}
+_STAGE_IDS: dict[Stage, int] = {"evolve": 1, "imitate": 2, "ppo": 3, "self-label": 4, "expert": 5}
 _SPLIT_BLOCK = 1 << 20
 """Training instances of different stages come from different blocks of indices."""
 
@@ -199,8 +199,11 @@ class Trainer:
         if stage == "imitate":
             return imitate_step(learner, optimiser, arenas, section, rng)
         networks = [NetworkArena(arena) for arena in arenas]
+        progress = step / max(1, section.steps - 1)
         if stage == "ppo":
-            return ppo_step(learner, optimiser, networks, section, rng, step / max(1, section.steps - 1))
+            return ppo_step(learner, optimiser, networks, section, rng, progress)
+        if stage == "expert":
+            return expert_step(learner, optimiser, networks, section, rng, progress)
         return self_label_step(learner, optimiser, networks, section, rng)
 
     def _new_learner(self) -> Learner:

@@ -31,12 +31,14 @@ class Evaluation:
 
     Attributes:
         logits: ``[N + D]`` float64, candidates then one WAIT a decision; before the temperature.
+        base: ``[N + D]`` float64, the same without what the network adds.
         log_prob: ``[D]`` of the chosen actions at the temperature.
         entropy: ``[D]`` nats over legal actions at the temperature.
         value: ``[D]`` expected sum of the rewards to come.
     """
 
     logits: Tensor
+    base: Tensor
     log_prob: Tensor
     entropy: Tensor
     value: Tensor
@@ -79,14 +81,15 @@ class ActorCritic(nn.Module):
         base = self.config.logit_scale * batch.z
         best = torch.full((count,), -math.inf, dtype=base.dtype, device=base.device)
         best = best.scatter_reduce(0, batch.decision, base, "amax")
-        wait = best - self.config.margin + (torch.relu(overall @ self.ww1 + self.bw1) @ self.ww2).double()
-        logits = torch.cat([base + (hidden @ (self.w3 * self.config.gain)).double(), wait])
+        base = torch.cat([base, best - self.config.margin])
+        wait = torch.relu(overall @ self.ww1 + self.bw1) @ self.ww2
+        logits = base + torch.cat([hidden @ (self.w3 * self.config.gain), wait]).double()
         owner = torch.cat([batch.decision, torch.arange(count, device=base.device)])
         may_wait = batch.can_wait & self.config.wait
         legal = torch.cat([torch.ones_like(batch.decision, dtype=torch.bool), may_wait])
         actions = masked_categorical(logits / temperature, owner, count, legal)
         value = self._value(overall)
-        return Evaluation(logits, actions.log_prob[batch.chosen].float(), actions.entropy.float(), value)
+        return Evaluation(logits, base, actions.log_prob[batch.chosen].float(), actions.entropy.float(), value)
 
     def value(self, g: Tensor, q: Tensor) -> Tensor:
         """``[D]`` values of states ``[D, G]`` with node groups ``[D, groups, Q]``."""

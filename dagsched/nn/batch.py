@@ -93,10 +93,7 @@ class Batch:
 
     def select(self, decisions: Tensor) -> Batch:
         """Only the given decisions ``[D']`` (int64), in that order; the graphs stay whole."""
-        first, counts = self.row_ptr[decisions], (self.row_ptr[1:] - self.row_ptr[:-1])[decisions]
-        pointer = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        owner = torch.repeat_interleave(torch.arange(len(decisions), device=counts.device), counts)
-        rows = first[owner] + torch.arange(int(pointer[-1]), device=counts.device) - pointer[:-1][owner]
+        pointer, owner, rows = self.rows_of(decisions)
         used, segment = torch.unique(self.segment[rows], return_inverse=True)
         of_row = {name: getattr(self, name).index_select(0, rows) for name in ("x", "z", "node")}
         of_decision = {
@@ -107,6 +104,13 @@ class Batch:
             row_ptr=pointer, decision=owner, **of_row, **of_decision, order=self.order, segment=segment,
             begin=self.begin[used], end=self.end[used], tasks=self.tasks[used], graph=self.graph,
         )  # fmt: skip
+
+    def rows_of(self, decisions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """``[D' + 1]`` ends, ``[N']`` owners and ``[N']`` places of the rows of some decisions ``[D']``, in turn."""
+        first, counts = self.row_ptr[decisions], (self.row_ptr[1:] - self.row_ptr[:-1])[decisions]
+        pointer = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        owner = torch.repeat_interleave(torch.arange(len(decisions), device=counts.device), counts)
+        return pointer, owner, first[owner] + torch.arange(int(pointer[-1]), device=counts.device) - pointer[:-1][owner]
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from dagsched.errors import CheckpointError, ConfigError, PolicyError
 from dagsched.features import kernel as features
-from dagsched.features.builder import build_constants
+from dagsched.features.builder import Constants, build_constants
 from dagsched.policies import learned_kernel
 from dagsched.policies.base import Plan
 from dagsched.policies.learned_kernel import Head, Linear
@@ -73,10 +73,11 @@ class LinearRunner:
         *,
         noise: bool = False,
         problem: Problem | None = None,
+        constants: Constants | None = None,
     ) -> None:
         self.simulator = simulator
         self.problem = with_area_below(simulator.problem, simulator.replay) if problem is None else problem
-        self.constants = build_constants(simulator.replay, self.problem)
+        self.constants = build_constants(simulator.replay, self.problem) if constants is None else constants
         self.tracker = features.new_tracker(self.problem)
         tasks = len(simulator.replay)
         self.linear = Linear(
@@ -125,8 +126,9 @@ class NetworkRunner(LinearRunner):
         *,
         noise: bool = False,
         problem: Problem | None = None,
+        constants: Constants | None = None,
     ) -> None:
-        super().__init__(simulator, weights, problem=problem)
+        super().__init__(simulator, weights, problem=problem, constants=constants)
         self.head = head
         embedding = None if embed is None else embed(simulator.replay, self.constants)
         self.scratch = learned_kernel.new_scratch(

@@ -59,6 +59,8 @@ def test_steps_for_every_stage(load):
         ("name: x\nsuite: [{suite: a, wait: 2}]\n", "did you mean 'weight'"),
         (LEAST + "ppo: {clip: 0}\n", "ppo.clip is 0"),
         (LEAST + "ppo: {steps: many}\n", "ppo.steps is 'many'"),
+        (LEAST + "expert: {actions: 1}\n", "expert.actions is 1"),
+        (LEAST + "expert: {follow: rule}\n", "expert.follow is 'rule'"),
         (LEAST + "start: lift\n", "did you mean 'lft'"),
         (LEAST + "start: heft\n", "no linear rule 'heft'"),
         (LEAST + "stages: [ppo, ppo]\n", "once"),

@@ -1,0 +1,183 @@
+"""Expert iteration: look ahead from decisions of the current policy and shift probability to what costs less.
+
+Anthony, Tian and Barber, "Thinking fast and slow with deep learning and tree search", NeurIPS 2017; Ross and Bagnell,
+"Reinforcement and imitation learning via interactive no-regret learning" (AggreVaTe), 2014; Sun et al., "Deeply
+AggreVaTeD", ICML 2017. The expert is one step of improvement on a policy that goes on after each action (Bertsekas,
+Tsitsiklis and Wu, 1997), and the loss reads the cost of all actions tried, so that no sampled action adds noise. We
+differ: a divergence from the base priority holds back what the labels do not show clearly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dagsched.learn.config_sections import ExpertSection
+from dagsched.learn.lookahead import Lookahead
+from dagsched.learn.rollout import NetworkArena, Trajectory, only
+from dagsched.nn.actor_critic import ActorCritic
+from dagsched.nn.batch import Batch
+from dagsched.nn.masked import masked_categorical
+from dagsched.schedule import WAIT
+from dagsched.simulator import kernel
+from dagsched.workflow import FloatArray, IntArray
+
+MOST_ADVANTAGE = 5.0
+"""Advantages are clipped at so many of their root mean square: one unlucky future must not decide a step."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Looked:
+    """A run and what looking ahead said of some of its decisions.
+
+    Attributes:
+        trajectory: these ``D`` decisions with their ``N`` rows.
+        rows: ``[N]`` cost of each candidate less that of the greedy one; NaN = not tried.
+        waits: ``[D]`` the same of WAIT.
+    """
+
+    trajectory: Trajectory
+    rows: FloatArray
+    waits: FloatArray
+
+    def gains(self) -> FloatArray:
+        """``[D]`` by how much the best action tried is cheaper than the greedy one, as a share of the run's cost."""
+        rows = np.minimum.reduceat(np.nan_to_num(self.rows), self.trajectory.row_ptr[:-1]) if len(self.waits) else 0.0
+        return np.asarray(-np.minimum(rows, np.nan_to_num(self.waits)) / max(self.trajectory.cost, 1e-12))
+
+
+def look_ahead(arena: NetworkArena, settings: ExpertSection, seed: int) -> Looked:
+    """A sampled run of the policy that the arena has, looking ahead from some of its decisions."""
+    rng = np.random.default_rng(seed)
+    ahead = Lookahead(arena, settings.arrivals, network=settings.follow == "network")
+    share = min(1.0, settings.decisions / len(arena.arena.replay))
+    places: list[int] = []
+    rows: list[FloatArray] = []
+    waits: list[float] = []
+    arena.begin(seed=seed, temperature=settings.temperature)
+    while arena.go_on(int(rng.geometric(share)) - 1, record=False) and _at_decision(arena):
+        if _is_forced(arena):
+            arena.go_on(1, record=False)
+            continue
+        tasks, logits = arena.logits()
+        legal = np.flatnonzero(np.isfinite(logits))
+        if len(legal) > 1:
+            tried = _tried(logits, legal, settings, rng)
+            cost = np.full(len(logits), np.nan)
+            cost[tried] = ahead.costs(np.append(tasks, WAIT)[tried])
+            cost -= cost[tried[0]]
+            places.append(arena.recorded)
+            rows.append(cost[:-1])
+            waits.append(float(cost[-1]))
+        arena.go_on(1, record=len(legal) > 1)  # a sampled WAIT records decisions after it, too: not in `places`
+    trajectory = only(arena.trajectory(arena.arena.cost(), seed), np.array(places, np.int64))
+    return Looked(trajectory, np.concatenate([np.zeros(0), *rows]), np.array(waits))
+
+
+def _at_decision(arena: NetworkArena) -> bool:
+    """Let time pass until a task is eligible; False if the run ends before."""
+    inner = arena.arena
+    return kernel.any_eligible(inner.problem, inner.simulator.state) or inner.simulator.advance()
+
+
+def _is_forced(arena: NetworkArena) -> bool:
+    """Whether the starvation guard leaves no choice."""
+    inner = arena.arena
+    if inner.replay.options.max_wait == np.inf:
+        return False
+    return bool(kernel.overdue(inner.problem, inner.simulator.state)[0] != kernel.NOT_LATE)
+
+
+def _tried(logits: FloatArray, legal: IntArray, settings: ExpertSection, rng: np.random.Generator) -> IntArray:
+    """Places of the actions to try: the greedy one, then a draw without replacement (Gumbel-top-k)."""
+    score = logits[legal] / settings.temperature + rng.gumbel(size=len(legal))
+    score[np.argmax(logits[legal])] = np.inf
+    return legal[np.argsort(-score, kind="stable")[: settings.actions]]
+
+
+def advantages(looked: Sequence[Looked]) -> tuple[FloatArray, FloatArray]:
+    """``[N]`` of the rows and ``[D]`` of WAIT over all runs, in units of their root mean square; NaN = not tried.
+
+    Runs are weighted by their number of tasks: a decision of a long run stands for more that were not looked at.
+    """
+    rows = np.concatenate([run.rows * len(run.trajectory.replay) for run in looked])
+    waits = np.concatenate([run.waits * len(run.trajectory.replay) for run in looked])
+    scale = max(float(np.sqrt(np.nanmean(np.concatenate([rows, waits]) ** 2))), 1e-12)
+    return tuple(np.clip(part / scale, -MOST_ADVANTAGE, MOST_ADVANTAGE) for part in (rows, waits))  # type: ignore[return-value]
+
+
+def all_action_loss(
+    logits: Tensor, base: Tensor, advantage: Tensor, decision: Tensor, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Means over decisions: expected advantage, KL(policy || softmax of the base), entropy; over tried actions alone.
+
+    Args:
+        logits: ``[A]`` of the policy.
+        base: ``[A]`` of its base priority.
+        advantage: ``[A]`` cost less that of the greedy action; NaN = not tried.
+        decision: ``[A]`` whose each action is.
+        count: decisions.
+    """
+    tried = ~torch.isnan(advantage)
+    policy = masked_categorical(logits, decision, count, tried)
+    prior = masked_categorical(base, decision, count, tried)
+    share = policy.log_prob.exp()
+    expected = (share * torch.nan_to_num(advantage)).sum() / count
+    ratio = torch.where(tried, policy.log_prob - prior.log_prob, torch.zeros_like(share))
+    return expected, (share * ratio).sum() / count, policy.entropy.mean()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertStats:
+    """Means over the gradient steps."""
+
+    loss: float
+    policy_gradient_loss: float
+    kl_base: float
+    entropy_loss: float
+    n_updates: int
+
+
+def learn(
+    model: ActorCritic,
+    optimiser: torch.optim.Optimizer,
+    batch: Batch,
+    rows: Tensor,
+    waits: Tensor,
+    settings: ExpertSection,
+    rng: np.random.Generator,
+) -> ExpertStats:
+    """Several epochs on one collection.
+
+    Args:
+        model: changed in place.
+        optimiser: over its parameters, with the learning rate set.
+        batch: ``D`` decisions with ``N`` rows.
+        rows: ``[N]`` advantages of the candidates.
+        waits: ``[D]`` advantages of WAIT.
+        settings: weights and sizes.
+        rng: draws the minibatches.
+    """
+    sums, updates = np.zeros(4), 0
+    for _ in range(settings.epochs):
+        for part in np.array_split(rng.permutation(len(batch)), max(1, round(len(batch) / settings.minibatch))):
+            index = torch.from_numpy(part).to(batch.x.device)
+            _, owner, places = batch.rows_of(index)
+            decision = torch.cat([owner, torch.arange(len(part), device=owner.device)])
+            out = model(batch.select(index))
+            expected, divergence, entropy = all_action_loss(
+                out.logits, out.base, torch.cat([rows[places], waits[index]]), decision, len(part)
+            )
+            loss = expected + settings.kl_weight * divergence - settings.entropy_weight * entropy
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
+            optimiser.step()
+            sums += torch.stack([loss, expected, divergence, -entropy]).detach().tolist()
+            updates += 1
+    mean_loss, mean_expected, mean_divergence, mean_entropy = (sums / max(1, updates)).tolist()
+    return ExpertStats(mean_loss, mean_expected, mean_divergence, mean_entropy, updates)

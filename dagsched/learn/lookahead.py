@@ -1,0 +1,90 @@
+"""What each action at a decision would cost: a copy of the run takes it and goes on greedily, in compiled code.
+
+The copies share durations and arrivals ("common random numbers"), those of the training instance itself: they look
+into its future, which observations do not. Used for labels alone.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from dagsched.learn.arena import cost_function
+from dagsched.learn.rollout import NetworkArena
+from dagsched.policies import learned_kernel
+from dagsched.policies.learned import LinearRunner, NetworkRunner
+from dagsched.schedule import WAIT
+from dagsched.simulator import kernel
+from dagsched.simulator.state import copy_into, new_state
+from dagsched.workflow import FloatArray, IntArray
+
+
+class Lookahead:
+    """Looks ahead from the present decision of an arena whose policy has been set.
+
+    Args:
+        arena: the run in progress; it is not changed.
+        arrivals: later workflows that the copies meet; ``None`` = all. Their cost counts, that of later ones does not.
+        network: who goes on: the network, or else its base priority.
+    """
+
+    def __init__(self, arena: NetworkArena, arrivals: int | None, *, network: bool) -> None:
+        inner = arena.arena
+        self._arena, self._arrivals = arena, arrivals
+        self._simulator = copy.copy(inner.simulator)
+        self._new_state()
+        weights, scratch = inner.linear.weights, arena.scratch
+        if network:
+            embedded = (scratch.fixed, scratch.pooled) if len(scratch.fixed) else None
+            self._runner: LinearRunner = NetworkRunner(
+                self._simulator, weights, arena.head, embedded and (lambda *_: embedded), problem=inner.problem,
+                constants=inner.constants,
+            )  # fmt: skip
+        else:
+            self._runner = LinearRunner(
+                self._simulator, weights, problem=inner.problem, constants=inner.constants
+            )  # fmt: skip
+        self._cost = cost_function(inner.replay, inner.objective)
+
+    def costs(self, actions: IntArray) -> FloatArray:
+        """``[actions]`` cost of each task or WAIT as the next action; what all have in common may be left out."""
+        arena, runner, simulator = self._arena.arena, self._runner, self._simulator
+        state = arena.simulator.state
+        if len(simulator.state.alloc) < len(state.alloc) or len(simulator.state.decision) < len(state.decision):
+            self._new_state()
+        known = len(arena.problem.workflow)
+        if self._arrivals is not None:
+            known = min(known, int(state.counter[kernel.ARRIVED]) + self._arrivals)
+        problem = runner.problem = arena.problem._replace(workflow=arena.problem.workflow[:known])
+        last = int(problem.workflow_ptr[known])
+        left = int(np.isnan(state.task["finish"][:last]).sum())
+        found = np.zeros(len(actions))
+        for k, action in enumerate(actions):
+            self._restore()
+            simulator.state.counter[kernel.LEFT] = left
+            if action == WAIT:
+                kernel.log_decision(simulator.state, WAIT)
+                kernel.advance(problem, simulator.state)
+            else:
+                node = kernel.place(problem, simulator.state, action)
+                kernel.start(problem, simulator.state, simulator.truth, action, node, 0)
+            runner.run()
+            found[k] = self._cost(simulator.state.task["finish"][:last])
+        return found
+
+    def _restore(self) -> None:
+        """Make the copy equal to the run."""
+        inner, runner = self._arena.arena, self._runner
+        copy_into(inner.simulator.state, self._simulator.state)
+        for old, new in zip(inner.tracker, runner.tracker, strict=True):
+            np.copyto(new, old)
+        if isinstance(runner, NetworkRunner):
+            np.copyto(runner.scratch.summary, self._arena.scratch.summary)
+            np.copyto(runner.scratch.counter, self._arena.scratch.counter)
+            runner.scratch.counter[[learned_kernel.RECORDING, learned_kernel.SAMPLING]] = 0
+
+    def _new_state(self) -> None:
+        inner = self._arena.arena
+        state = inner.simulator.state
+        self._simulator.state = new_state(inner.problem, len(state.alloc), len(state.decision))
