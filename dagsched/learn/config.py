@@ -37,7 +37,9 @@ class TrainConfig(Section):
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._+-]+$", description="of the run folder")
     suite: str | tuple[SuiteShare, ...] = Field(description="shipped name or path of a suite, or several with weights")
     seed: int = Field(default=0, ge=0, lt=2**31, description="of every random number")
-    start: str = Field(default="lft", description="rule that learning starts from")
+    start: str = Field(
+        default="lft", description="rule that learning starts from, or the folder of a checkpoint for its priority"
+    )
     features: Features = Features()
     stages: tuple[Stage, ...] = Field(default=("evolve", "ppo"), min_length=1, description="in this order")
     evolve: EvolveSection = EvolveSection()
@@ -55,7 +57,7 @@ class TrainConfig(Section):
     @field_validator("start")
     @classmethod
     def _known(cls, value: str) -> str:
-        return start_rule(value)
+        return value if (Path(value) / "card.json").is_file() else start_rule(value)
 
     @field_validator("suite")
     @classmethod

@@ -1,14 +1,17 @@
-"""What a network needs before its first step: a normaliser of its inputs, and the scale of its base priority."""
+"""What learning needs before its first step: where it starts, a network's normaliser, the scale of its base."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser, node_features
+from dagsched.features.linear import START, start_weights
 from dagsched.learn.arena import Arena
+from dagsched.learn.checkpoint import load_checkpoint
 from dagsched.workflow import FloatArray
 
 NO_CHOICE = (
@@ -17,6 +20,16 @@ NO_CHOICE = (
 )
 DECISIONS = 200
 """Decisions of each replay that are looked at."""
+
+
+def starting_weights(start: str) -> FloatArray:
+    """``[F]`` raw weights of a rule, or of the linear priority in the folder of a checkpoint.
+
+    Raises:
+        ConfigError: for a rule that is not linear in the features.
+        CheckpointError: see :mod:`dagsched.learn.checkpoint`.
+    """
+    return start_weights(start) if start in START else load_checkpoint(Path(start)).base
 
 
 def fit_normaliser(arenas: Sequence[Arena], base: FloatArray) -> Normaliser:

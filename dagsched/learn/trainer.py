@@ -16,7 +16,6 @@ import numpy as np
 import torch
 
 from dagsched.features.builder import Normaliser
-from dagsched.features.linear import start_weights
 from dagsched.learn.arena import Arena, Objective
 from dagsched.learn.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
@@ -28,7 +27,7 @@ from dagsched.learn.judge import Judge
 from dagsched.learn.learner import Learner
 from dagsched.learn.logging import Log
 from dagsched.learn.network_steps import Outcome, expert_step, imitate_step, ppo_step, self_label_step
-from dagsched.learn.preparation import calibrate_scale, fit_normaliser, require_choice
+from dagsched.learn.preparation import calibrate_scale, fit_normaliser, require_choice, starting_weights
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.run_folder import STATE, RunFolder
 from dagsched.learn.trainer_state import TrainerState
@@ -96,7 +95,7 @@ class Trainer:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.state = TrainerState()
         self.learner: Learner | None = None
-        self.start = start_weights(config.start)
+        self.start = starting_weights(config.start)
         if resume:
             self.folder.check_source(self.source.describe())
             if self.folder.has_saved:  # else it was stopped before its first save: it begins again

@@ -216,3 +216,19 @@ def test_deadlines_and_waiting(tmp_path):
     )
     chosen = config(suite=str(suite), start="edf", network={**SMALL["network"], "wait": True, "encoder": "none"})
     assert Trainer(chosen, out=tmp_path / "run").run().finished
+
+
+def test_learning_starts_from_the_priority_of_a_checkpoint(finished, tmp_path):
+    folder, _ = finished
+    start = load_checkpoint(folder / "best")
+    trainer = Trainer(
+        config(start=str(folder / "best"), stages=["ppo"], network={"base": "rule"}), out=tmp_path / "run"
+    )
+    trainer.run(lambda: True)
+    assert (trainer.start == start.base).all()
+    assert (load_checkpoint(tmp_path / "run" / "best").base == start.base).all()
+
+
+def test_a_start_that_is_neither_rule_nor_checkpoint_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no linear rule"):
+        config(start=str(tmp_path))
