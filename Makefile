@@ -6,9 +6,9 @@ RUN := $(VENV)/bin/python
 HERE := $(shell pwd | cksum | cut -d' ' -f1)
 TEST_STAMP := $(VENV)/.installed-test-$(HERE)
 BENCH_STAMP := $(VENV)/.installed-bench-$(HERE)
-# The trained priority stands in the demo where it ships; no network for streams does yet.
+# Trained policies stand in the demo where they ship.
 COMMA := ,
-LEARNED := $(if $(wildcard checkpoints/default/index.json),evolved$(COMMA))
+LEARNED := $(if $(wildcard checkpoints/default/index.json),evolved$(COMMA)ppo$(COMMA))
 DEMO := workloads/wfcommons --cluster small --arrivals poisson:0.8 --deadlines 3 --replays 20 --objective flow_time \
   --policies mcts:simulations=32,$(LEARNED)critical-path,heft,peft,min-min,max-min,sufferage,tetris,srw,weighted-fair,edf,sjf,fcfs,random
 PYTEST := $(RUN) -m pytest -n 2 --dist loadfile

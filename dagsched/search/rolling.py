@@ -60,8 +60,8 @@ class Rest(NamedTuple):
     need: FloatArray  # [T, R] demand less the fit tolerance
     pin: FloatArray  # [T] key of a task that has started, 0 = has not
     estimate: FloatArray  # [T] s
-    demand_: FloatArray  # [T, R] of unfinished tasks
-    need_: FloatArray  # [T, R] the same
+    all_demand: FloatArray  # [T, R] of unfinished tasks
+    all_need: FloatArray  # [T, R] the same
     sigma: FloatArray  # [1]
 
 
@@ -87,8 +87,8 @@ def _fold(S, L):  # type: ignore[no-untyped-def]
         L.duration[k] = L.estimate[k]
         finished = not np.isnan(S.task[task].finish)
         for r in range(L.demand.shape[1]):
-            L.demand[k, r] = 0.0 if finished else L.demand_[k, r]
-            L.need[k, r] = -np.inf if finished else L.need_[k, r]
+            L.demand[k, r] = 0.0 if finished else L.all_demand[k, r]
+            L.need[k, r] = -np.inf if finished else L.all_need[k, r]
         if finished:
             L.duration[k], L.pin[k] = 0.0, _DONE
         elif not np.isnan(S.task[task].start):
