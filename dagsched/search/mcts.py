@@ -26,7 +26,7 @@ from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, 
 from dagsched.search.budget import EACH, affordable, begin, is_empty, new_budget
 from dagsched.search.options import SearchOptions
 from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
-from dagsched.search.rolling import Rolling
+from dagsched.search.rolling import MOST_FOLLOWED, MOST_TASKS, Rolling
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import read_only
@@ -322,7 +322,7 @@ class RaceSearcher(Searcher):
         self._seed = int(self.rng.integers(2**40))
         self._drawn, self._fresh = 0, 0
         self.rolling: Rolling | None = None
-        if self.rivals and options.wait and replay.is_batch and is_pooled(replay):
+        if self.rivals and options.wait and replay.is_batch and is_pooled(replay) and len(replay) <= MOST_TASKS:
             self.rolling = Rolling(desk, sigma, np.random.SeedSequence([self._seed], spawn_key=(_DOMAIN,)))
 
     def decide(self, legal: IntArray) -> int:
@@ -357,7 +357,9 @@ class RaceSearcher(Searcher):
                 self.rolling = None
         costs = np.zeros(len(self.rivals))
         list_cost = 0.0
-        draws = max(1, min(_DRAWS, len(self.scenarios.factor), _MOST_DRAWN_TASKS // max(len(desk.open()), 1)))
+        tasks = max(len(desk.open()), 1)
+        most = _MOST_DRAWN_TASKS // tasks if self.rolling is None else MOST_FOLLOWED // tasks**2
+        draws = max(1, min(_DRAWS, len(self.scenarios.factor), most))
         for factor in self.scenarios.factor[:draws]:
             with np.errstate(invalid="ignore"):  # tasks that have not arrived
                 desk.truth = read_only(estimate * factor[:, None])

@@ -25,6 +25,7 @@ from dagsched.policies.sampling import OBJECTIVES, pooled_problem
 from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
 from dagsched.search import budget
+from dagsched.search.budget import SIMULATIONS as BUDGETED
 from dagsched.search.budget import USED, more
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
@@ -253,23 +254,38 @@ def search_budget(P, lengths, problem, work, origin, objective, owners, pin, U, 
         U.counter[USED] += P.counter[PASSES] - before
 
 
-@entry
-def refresh(P, lengths, problem, work, origin, objective, owners, pin):  # type: ignore[no-untyped-def]
-    """Decode every elite anew after the problem has changed; the best of them is the best found."""
-    workflow_of, latest = owners
+@inner
+def _decode_again(P, lengths, problem, work, origin, objective, owners, pin, e):  # type: ignore[no-untyped-def]
     key, start, finish = P.tries[0], P.tries[1], P.tries[2]
-    P.best[0] = np.inf
+    for t in range(len(key)):
+        key[t] = -P.start[e, t]
+    _pin(pin, key)
+    last = serial(key, problem, work, origin, start, finish)
+    P.value[e], lengths[e] = _value(objective, last, origin, finish, owners[0], owners[1]), last - origin
+    _copy(start, P.start[e])
+    if P.value[e] < P.best[0]:
+        P.best[0] = P.value[e]
+        _copy(start, P.best_start)
+
+
+@entry
+def refresh(P, lengths, problem, work, origin, objective, owners, pin, U, part):  # type: ignore[no-untyped-def]
+    """Decode every elite anew after the problem has changed; the best of them becomes the best found.
+
+    The best so far comes first. Those for which this part of the budget ``U`` leaves no time keep their order but count
+    as worse than anything.
+    """
+    first = 0
     for e in range(P.counter[ELITES]):
-        for t in range(len(key)):
-            key[t] = -P.start[e, t]
-        _pin(pin, key)
-        last = serial(key, problem, work, origin, start, finish)
-        value = _value(objective, last, origin, finish, workflow_of, latest)
-        P.value[e], lengths[e] = value, last - origin
-        _copy(start, P.start[e])
-        if value < P.best[0]:
-            P.best[0] = value
-            _copy(start, P.best_start)
+        if P.value[e] < P.value[first]:
+            first = e
+    P.best[0] = np.inf
+    _decode_again(P, lengths, problem, work, origin, objective, owners, pin, first)
+    for e in range(P.counter[ELITES]):
+        if e != first:
+            P.value[e] = np.inf
+            if U.counter[BUDGETED] > 0 or more(U, part):
+                _decode_again(P, lengths, problem, work, origin, objective, owners, pin, e)
 
 
 def new_population(seed: FloatArray, stream: np.random.SeedSequence) -> Population:

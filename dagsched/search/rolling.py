@@ -45,6 +45,10 @@ from dagsched.workflow import FloatArray, IntArray
 _DONE, _RUNNING = 2e18, 1e18
 _LEAST_LEFT = 1e-6
 _FIRST_SHARE = 0.7
+MOST_TASKS = 600
+"""Tasks up to which a list is kept: following one through a project takes time with their square."""
+MOST_FOLLOWED = 1_000_000
+"""Squared tasks times draws on which a list is tried before the first start."""
 
 
 class Rest(NamedTuple):
@@ -200,11 +204,12 @@ class Rolling:
         if simulator.now != self._seen:
             self._seen = simulator.now
             fold(simulator.state, rest)
+            part = _FIRST_SHARE * (1.0 - _FIRST_SHARE) ** self._waits
             refresh(
                 self._population, self._lengths, self._problem, self._work, simulator.now, MAKESPAN, self._owners,
-                rest.pin,
+                rest.pin, budget, part,
             )  # fmt: skip
-            self._improve(budget, _FIRST_SHARE * (1.0 - _FIRST_SHARE) ** self._waits)
+            self._improve(budget, part)
         startable = np.flatnonzero(self._population.best_start <= simulator.now)
         tasks = rest.order[startable]
         tasks = tasks[np.isin(tasks, legal)]
