@@ -228,6 +228,8 @@ def _rows(case: str, replays: list[Replay], others: Sequence[str], options: Name
         times = timing.get(spec)
         cells = ("", "") if times is None else (f"{times.mean():.2f}", f"{np.percentile(times, 99):.2f}")
         row(case, len(replays), spec, float(values.mean()), against, *cells)
+    with_rules, learned = (f"{name}:{budget}" for name in ("mcts-rules", "mcts"))
+    row(case, len(replays), "mcts against mcts-rules", "", effect(found[learned], found[with_rules]), "", "")
 
 
 def _objective(schedule: Schedule, objective: str) -> float:
