@@ -163,7 +163,8 @@ def _show(result: TrainResult, console: object) -> None:
 
     assert isinstance(console, Console)
     best = result.best
-    console.print(f"Best on validation: {best['kind']} at step {best['step']}, cost {best['cost']:.5g}", markup=False)
+    kind = "the start, which nothing improved on," if best["kind"] == "rule" else best["kind"]
+    console.print(f"Best on validation: {kind} at step {best['step']}, cost {best['cost']:.5g}", markup=False)
     found = result.confirmed
     if found is not None:
         against = found.against[found.rule]

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dagsched.errors import ConfigError
+from dagsched.features.linear import START
 from dagsched.generate.suite_file import apply_change
 from dagsched.learn.config_file import explain, read_yaml
 from dagsched.learn.config_sections import (
@@ -26,6 +27,7 @@ from dagsched.learn.config_sections import (
     SuiteShare,
     TraceSection,
     ValidationSection,
+    start_folder,
     start_rule,
 )
 from dagsched.learn.ppo_settings import PPOSettings
@@ -57,7 +59,7 @@ class TrainConfig(Section):
     @field_validator("start")
     @classmethod
     def _known(cls, value: str) -> str:
-        return value if (Path(value) / "card.json").is_file() else start_rule(value)
+        return value if value not in START and start_folder(value) is not None else start_rule(value)
 
     @field_validator("suite")
     @classmethod

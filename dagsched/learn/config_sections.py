@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from dagsched.errors import PolicyError
+from dagsched.errors import ConfigError, PolicyError
 from dagsched.features.linear import START
 from dagsched.features.schema import TASK_NAMES, columns
 from dagsched.learn.ppo_settings import annealed
 from dagsched.nn.config import DEFAULT_MARGIN, NetworkConfig
 from dagsched.policies.registry import make_policy
+from dagsched.shipped import shipped
 
 Stage = Literal["evolve", "imitate", "ppo", "self-label", "expert"]
+
+
+def start_folder(value: str) -> Path | None:
+    """The folder of the checkpoint that a start names, here or among what ships; ``None`` = it names none."""
+    with contextlib.suppress(ConfigError):
+        for folder in (Path(value), shipped(value)):
+            if (folder / "card.json").is_file():
+                return folder
+    return None
 
 
 def start_rule(value: str) -> str:
     """The name itself, if such a linear rule exists; for validators."""
     if value not in START:
+        if "/" in value or Path(value).exists():
+            best = "; did you mean its best/?" if (Path(value) / "best" / "card.json").is_file() else ""
+            raise ValueError(f"there is no checkpoint in {value!r}: card.json is missing{best}")
         close = get_close_matches(value, START, 1)
         hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(START)}"
         raise ValueError(f"there is no linear rule {value!r}; {hint}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from dagsched.features.builder import Normaliser, node_features
 from dagsched.features.linear import START, start_weights
 from dagsched.learn.arena import Arena
 from dagsched.learn.checkpoint import load_checkpoint
+from dagsched.learn.config_sections import start_folder
 from dagsched.workflow import FloatArray
 
 NO_CHOICE = (
@@ -22,14 +22,27 @@ DECISIONS = 200
 """Decisions of each replay that are looked at."""
 
 
-def starting_weights(start: str) -> FloatArray:
-    """``[F]`` raw weights of a rule, or of the linear priority in the folder of a checkpoint.
+def open_start(start: str, objective: str) -> tuple[FloatArray, str | None]:
+    """(``[F]`` raw weights of a rule, or of the linear priority of a checkpoint; that checkpoint's digest).
+
+    Args:
+        start: name of the rule, or the folder.
+        objective: of the training.
 
     Raises:
-        ConfigError: for a rule that is not linear in the features.
+        ConfigError: for a checkpoint of another objective.
         CheckpointError: see :mod:`dagsched.learn.checkpoint`.
     """
-    return start_weights(start) if start in START else load_checkpoint(Path(start)).base
+    folder = None if start in START else start_folder(start)
+    if folder is None:
+        return start_weights(start), None
+    checkpoint = load_checkpoint(folder)
+    if checkpoint.objective != objective:
+        raise ConfigError(
+            f"start: {start} was trained for {checkpoint.objective}, these suites are for {objective}; start from one "
+            f"for {objective}, or from a rule"
+        )
+    return checkpoint.base, checkpoint.digest
 
 
 def fit_normaliser(arenas: Sequence[Arena], base: FloatArray) -> Normaliser:

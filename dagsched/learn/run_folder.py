@@ -81,12 +81,13 @@ class RunFolder:
         """A resumed run must train on what it began with.
 
         Raises:
-            ConfigError: if suites or trace have changed.
+            ConfigError: if suites, trace or the checkpoint to start from have changed.
         """
         meta = self.read_json("meta.json")
         if not isinstance(meta, dict) or meta.get("source") != json.loads(json.dumps(source)):
             raise ConfigError(
-                f"{self.path}: was started on other data (suites or trace); give the same, or choose another --out"
+                f"{self.path}: was started on other data (suites, trace or the checkpoint to start from); give the "
+                f"same, or choose another --out"
             )
 
     def write_json(self, name: str, value: Any) -> None:

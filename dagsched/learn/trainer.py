@@ -27,7 +27,7 @@ from dagsched.learn.judge import Judge
 from dagsched.learn.learner import Learner
 from dagsched.learn.logging import Log
 from dagsched.learn.network_steps import Outcome, expert_step, imitate_step, ppo_step, self_label_step
-from dagsched.learn.preparation import calibrate_scale, fit_normaliser, require_choice, starting_weights
+from dagsched.learn.preparation import calibrate_scale, fit_normaliser, open_start, require_choice
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.run_folder import STATE, RunFolder
 from dagsched.learn.trainer_state import TrainerState
@@ -95,13 +95,14 @@ class Trainer:
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.state = TrainerState()
         self.learner: Learner | None = None
-        self.start = starting_weights(config.start)
+        self.start, digest = open_start(config.start, self.objective)
+        self._data = self.source.describe() if digest is None else {**self.source.describe(), "start": digest}
         if resume:
-            self.folder.check_source(self.source.describe())
+            self.folder.check_source(self._data)
             if self.folder.has_saved:  # else it was stopped before its first save: it begins again
                 self._restore()
         else:
-            self.folder.describe(self.source.describe(), command)
+            self.folder.describe(self._data, command)
 
     def run(self, stop: Callable[[], bool] = lambda: False, *, confirm_stopped: bool = False) -> TrainResult:
         """All stages, then confirmation.
@@ -253,7 +254,7 @@ class Trainer:
     def _card(self) -> dict[str, Any]:
         return {
             "name": self.config.name,
-            "data": self.source.describe(),
+            "data": self._data,
             "seed": self.config.seed,
             "start": self.config.start,
             "stages": list(self.config.stages),

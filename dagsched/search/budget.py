@@ -7,7 +7,7 @@ the clock itself before each simulation (40 ns, against tens of microseconds for
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -18,6 +18,9 @@ from dagsched.workflow import FloatArray, IntArray
 # Slots of Budget.seconds and Budget.counter.
 BEGAN, LIMIT, EACH = range(3)
 SIMULATIONS, USED = range(2)
+PAUSED: Any = np.int64(9)
+"""Status of a search that gave Python a chance to see Ctrl-C: call again."""
+PAUSE_SECONDS = 0.1
 _CLOCK: int = time.CLOCK_MONOTONIC
 _clock_gettime = types.ExternalFunction("clock_gettime", types.intc(types.intc, types.intp))  # POSIX, in libc
 

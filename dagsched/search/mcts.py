@@ -171,8 +171,9 @@ class Searcher:
 
     def search(self, call: Callable[[], int]) -> None:
         """Spend the budget, however often logs must grow: their room depends on what is yet to come."""
-        while call() == kernel.GROW:
-            self.regrow()
+        while (status := call()) != kernel.DONE:
+            if status == kernel.GROW:
+                self.regrow()
 
     def value(self) -> float:
         """Cost of the finished scratch, whose decisions become the log."""
@@ -358,7 +359,7 @@ class RaceSearcher(Searcher):
         costs = np.zeros(len(self.rivals))
         list_cost = 0.0
         tasks = max(len(desk.open()), 1)
-        most = _MOST_DRAWN_TASKS // tasks if self.rolling is None else MOST_FOLLOWED // tasks**2
+        most = _MOST_DRAWN_TASKS // tasks if self.rolling is None else self._affordable_trials(tasks)
         draws = max(1, min(_DRAWS, len(self.scenarios.factor), most))
         for factor in self.scenarios.factor[:draws]:
             with np.errstate(invalid="ignore"):  # tasks that have not arrived
@@ -375,6 +376,13 @@ class RaceSearcher(Searcher):
         self.rivals = []
         if list_cost >= costs.min():
             self.rolling = None
+
+    def _affordable_trials(self, tasks: int) -> int:
+        """Drawn durations on which a list can be followed in about the time of the first plan; at least a few."""
+        if self.options.simulations:
+            return MOST_FOLLOWED // tasks**2
+        seconds = _PLAN_SHARE * tasks * self.options.budget_ms / 1000.0
+        return max(_LEAST_DRAWS, min(MOST_FOLLOWED // tasks**2, int(seconds / (_FOLLOWED_SECONDS * tasks**2))))
 
     def _open_list(self, rolling: Rolling) -> None:
         """Improve the rivals' schedules on the estimates, for as long as many decisions may take."""
@@ -427,6 +435,9 @@ class RaceSearcher(Searcher):
 
 
 _DRAWS, _MOST_DRAWN_TASKS = 24, 20_000
+_LEAST_DRAWS = 3
+_FOLLOWED_SECONDS = 1e-7
+"""About what following a list through a project takes, for each squared task."""
 _PLAN_SHARE = 0.25
 """Decisions whose time the first plan of a list may take, as a share of the tasks."""
 _RENEWALS = 12

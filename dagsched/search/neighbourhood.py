@@ -25,8 +25,8 @@ from dagsched.policies.sampling import OBJECTIVES, pooled_problem
 from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
 from dagsched.search import budget
+from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more
 from dagsched.search.budget import SIMULATIONS as BUDGETED
-from dagsched.search.budget import USED, more
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
 from dagsched.simulator.stale import drop_stale
@@ -247,11 +247,18 @@ def search_slice(P, lengths, problem, work, origin, objective, owners, bound, un
 
 @entry
 def search_budget(P, lengths, problem, work, origin, objective, owners, pin, U, part):  # type: ignore[no-untyped-def]
-    """Go on until this part of the budget ``U`` is spent, with the tasks of ``pin > 0`` at the front of every list."""
+    """Go on until this part of the budget ``U`` is spent, with the tasks of ``pin > 0`` at the front of every list.
+
+    Returns DONE; PAUSED from time to time: call again.
+    """
+    began = clock(U)
     while more(U, part):
         before = P.counter[PASSES]
         _try_candidate(P, lengths, problem, work, origin, objective, owners, -np.inf, np.int64(2**62), pin)
         U.counter[USED] += P.counter[PASSES] - before
+        if clock(U) - began > PAUSE_SECONDS:
+            return PAUSED
+    return kernel.DONE
 
 
 @inner

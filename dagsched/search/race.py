@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dagsched.search import budget, leaf, rollout
-from dagsched.search.budget import USED, clock, more, note, out_of_time
+from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more, note, out_of_time
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import OPEN, SIMULATIONS, act, cost, restore
 from dagsched.simulator import kernel
@@ -164,7 +164,7 @@ def race(P, R, D, V, B, C, A, E, U, rounds):  # type: ignore[no-untyped-def]
     """Spend the budget ``U`` on whole scenarios over the active actions, the worse half dropped after each round.
 
     The first rounds share a half of the budget, the last one, whose costs alone count in the end, has the other.
-    Returns DONE, or GROW if a log is too short: call again with more room.
+    Returns DONE; GROW if a log is too short, PAUSED from time to time: call again.
     """
     began, used = clock(U), U.counter[USED]
     while True:
@@ -184,6 +184,9 @@ def race(P, R, D, V, B, C, A, E, U, rounds):  # type: ignore[no-untyped-def]
             if A.counter[NEXT] >= A.counter[ACTIVE]:
                 A.counter[NEXT] = 0
                 A.counter[SCENARIO] += 1
+            if clock(U) - began > PAUSE_SECONDS:
+                note(U, U.counter[USED] - used, clock(U) - began)
+                return PAUSED
         if turn >= rounds:
             break
         if A.counter[SCENARIO] > 0:

@@ -22,9 +22,10 @@ from dagsched.policies.sgs import MAKESPAN, entry, inner, serial
 from dagsched.schedule import WAIT
 from dagsched.search import budget, neighbourhood, race, rollout
 from dagsched.search.base import Desk
-from dagsched.search.budget import Budget
-from dagsched.search.neighbourhood import ELITES, MOST_ELITES, new_population, refresh, search_budget
+from dagsched.search.budget import PAUSED, Budget
+from dagsched.search.neighbourhood import ELITES, MOST_ELITES, PASSES, new_population, refresh, search_budget
 from dagsched.search.race import normal_below
+from dagsched.search.rollout import SIMULATIONS
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,
@@ -177,10 +178,14 @@ class Rolling:
         return bool(self._population.counter[ELITES] == 0)
 
     def _improve(self, budget: Budget, part: float = 1.0) -> None:
-        search_budget(
-            self._population, self._lengths, self._problem, self._work, self.desk.simulator.now, MAKESPAN,
-            self._owners, self._rest.pin, budget, part,
-        )  # fmt: skip
+        before = int(self._population.counter[PASSES])
+        status = PAUSED
+        while status == PAUSED:
+            status = search_budget(
+                self._population, self._lengths, self._problem, self._work, self.desk.simulator.now, MAKESPAN,
+                self._owners, self._rest.pin, budget, part,
+            )  # fmt: skip
+        self.desk.view.counter[SIMULATIONS] += int(self._population.counter[PASSES]) - before
 
     def roll(self) -> int:
         """Run the scratch from the root to its end by the best list; returns the kernel's status."""
@@ -209,6 +214,7 @@ class Rolling:
                 self._population, self._lengths, self._problem, self._work, simulator.now, MAKESPAN, self._owners,
                 rest.pin, budget, part,
             )  # fmt: skip
+            self.desk.view.counter[SIMULATIONS] += int(np.isfinite(self._population.value).sum())
             self._improve(budget, part)
         startable = np.flatnonzero(self._population.best_start <= simulator.now)
         tasks = rest.order[startable]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dagsched.search import budget, leaf, rollout
-from dagsched.search.budget import USED, clock, more, note
+from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more, note
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import SIMULATIONS, WAIT, act, demote_ready, keep_log, perturb, restore
 from dagsched.simulator import kernel
@@ -102,7 +102,8 @@ def play(P, R, D, V, B, N, G, A, E, truth, U, rounds):  # type: ignore[no-untype
     """Spend the budget ``U`` in equal rounds, the worse half of the arms dropped after each but the last.
 
     Within a round the active arms are simulated in turn; the first simulation of an arm follows the unperturbed keys.
-    The best schedule found is logged in ``G``. Returns DONE, or GROW if a log is too short: call again with more room.
+    The best schedule found is logged in ``G``. Returns DONE; GROW if a log is too short, PAUSED from time to time: call
+    again.
     """
     began, used = clock(U), U.counter[USED]
     while True:
@@ -111,6 +112,9 @@ def play(P, R, D, V, B, N, G, A, E, truth, U, rounds):  # type: ignore[no-untype
             if _simulate(P, R, D, V, B, N, G, A, E, truth) == GROW:
                 return GROW
             U.counter[USED] += 1
+            if clock(U) - began > PAUSE_SECONDS:
+                note(U, U.counter[USED] - used, clock(U) - began)
+                return PAUSED
         if turn >= rounds:
             break
         _halve(A)

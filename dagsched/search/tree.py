@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dagsched.search import budget, leaf, rollout
-from dagsched.search.budget import USED, clock, more, note
+from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more, note
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import NO_ACTION, SIMULATIONS, WAIT, act, cost, keep_log, perturb, restore
 from dagsched.simulator import kernel
@@ -284,13 +284,16 @@ def _simulate(P, R, D, V, B, N, G, T, E, truth):  # type: ignore[no-untyped-def]
 def grow(P, R, D, V, B, N, G, T, E, truth, U):  # type: ignore[no-untyped-def]
     """Spend the budget ``U``; the best schedule found is logged in ``G``.
 
-    Returns DONE, or GROW if a log is too short: call again with more room.
+    Returns DONE; GROW if a log is too short, PAUSED from time to time: call again.
     """
     began, used = clock(U), U.counter[USED]
     while more(U, 1.0):
         if _simulate(P, R, D, V, B, N, G, T, E, truth) == GROW:
             return GROW
         U.counter[USED] += 1
+        if clock(U) - began > PAUSE_SECONDS:
+            note(U, U.counter[USED] - used, clock(U) - began)
+            return PAUSED
     note(U, U.counter[USED] - used, clock(U) - began)
     return DONE
 

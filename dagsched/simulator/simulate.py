@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dagsched.cluster import Cluster
+from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
@@ -90,10 +91,22 @@ def _load_planner(spec: str) -> None:
 
     name, given = parse_spec(spec)
     kept = [f"{key}={given[key]}" for key in ("leaf", "select", "wait") if key in given]
+    crowd = [("a", 1.0, 2), ("b", 1.0, 2), ("c", 1.0, 2), ("d", 1.0, 2)]  # no search ends at the lower bound
+    nodes = _project(Cluster((NodeGroup("n", 2, {"cpu": 3.0}),)), crowd)
     for search in ("plan", "tree", "race"):
-        simulate(_tiny(), ":".join([name, f"search={search}", "simulations=2", *kept]))
-    pooled = Replay.build(_tiny().workload, Cluster.pooled({"cpu": 2.0}))
-    simulate(pooled, f"{name}:search=plan:simulations=2")
+        simulate(nodes, ":".join([name, f"search={search}", "simulations=12", *kept]))
+    simulate(_project(Cluster.pooled({"cpu": 3.0}), crowd), f"{name}:search=plan:simulations=2")
+    chain = [("a", 1.0, 1), ("b", 10.0, 1), ("c", 3.0, 2, "a"), ("d", 10.0, 1, "c")]  # a list beats every rule
+    simulate(_project(Cluster.pooled({"cpu": 2.0}), chain, sigma=0.05), ":".join([name, "simulations=40", *kept]))
+
+
+def _project(cluster: Cluster, tasks: Sequence[tuple[Any, ...]], sigma: float = 0.0) -> Replay:
+    """From (name, seconds, cores, parents...)."""
+    from dagsched.workflow import Task, Workflow
+    from dagsched.workload import Workload
+
+    made = [Task(name, seconds, {"cpu": cores}, parents) for name, seconds, cores, *parents in tasks]
+    return Replay.build(Workload("warmup", (Workflow.from_tasks("w", made),)), cluster, sigma=sigma)
 
 
 def warmup() -> None:

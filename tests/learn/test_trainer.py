@@ -1,15 +1,18 @@
 import json
 import pickle
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dagsched.errors import CheckpointError, ConfigError
-from dagsched.learn.checkpoint import load_checkpoint
+from dagsched.learn.checkpoint import load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.run_folder import STATE
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.shipped import shipped
 
 SMALL = {
     "name": "small",
@@ -229,6 +232,31 @@ def test_learning_starts_from_the_priority_of_a_checkpoint(finished, tmp_path):
     assert (load_checkpoint(tmp_path / "run" / "best").base == start.base).all()
 
 
-def test_a_start_that_is_neither_rule_nor_checkpoint_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="no linear rule"):
+def test_a_start_that_is_neither_rule_nor_checkpoint_is_refused(finished, tmp_path):
+    with pytest.raises(ValueError, match="no checkpoint in"):
         config(start=str(tmp_path))
+    with pytest.raises(ValueError, match="did you mean its best/"):
+        config(start=str(finished[0]))
+    with pytest.raises(ValueError, match="no linear rule 'critical-pat'; did you mean 'critical-path'"):
+        config(start="critical-pat")
+
+
+def test_a_shipped_start_is_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = config(start="checkpoints/default/flow", suite="online-layered", stages=["ppo"], network={"base": "rule"})
+    trainer = Trainer(made, out=tmp_path / "run")
+    assert (trainer.start == load_checkpoint(shipped("checkpoints/default/flow")).base).all()
+
+
+def test_a_start_for_another_objective_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"flow_time.*makespan"):
+        Trainer(config(start="checkpoints/default/flow"), out=tmp_path / "run")
+
+
+def test_a_run_does_not_go_on_from_another_start(finished, tmp_path):
+    start, other = tmp_path / "start", load_checkpoint(finished[0] / "best")
+    shutil.copytree(finished[0] / "best", start)
+    Trainer(config(start=str(start)), out=tmp_path / "run").run(lambda: True)
+    save_checkpoint(start, replace(other, base=other.base * 2))
+    with pytest.raises(ConfigError, match="the checkpoint to start from"):
+        Trainer(config(start=str(start)), out=tmp_path / "run", resume=True)

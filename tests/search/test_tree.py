@@ -120,7 +120,7 @@ def grown(simulator: Simulator, simulations: int, *, wait: bool = True) -> growi
     budget = new_budget(simulations, 0.0)
     begin(budget)
     status = kernel.GROW
-    while status == kernel.GROW:
+    while status != kernel.DONE:
         status = growing.grow(
             desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, ROLLOUT,
             desk.truth, budget,
