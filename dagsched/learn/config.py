@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dagsched.errors import ConfigError
-from dagsched.features.linear import START
 from dagsched.generate.suite_file import apply_change
 from dagsched.learn.config_file import explain, read_yaml
 from dagsched.learn.config_sections import (
@@ -27,8 +26,7 @@ from dagsched.learn.config_sections import (
     SuiteShare,
     TraceSection,
     ValidationSection,
-    start_folder,
-    start_rule,
+    known_start,
 )
 from dagsched.learn.ppo_settings import PPOSettings
 
@@ -59,7 +57,7 @@ class TrainConfig(Section):
     @field_validator("start")
     @classmethod
     def _known(cls, value: str) -> str:
-        return value if value not in START and start_folder(value) is not None else start_rule(value)
+        return known_start(value)
 
     @field_validator("suite")
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -21,24 +20,28 @@ Stage = Literal["evolve", "imitate", "ppo", "self-label", "expert"]
 
 
 def start_folder(value: str) -> Path | None:
-    """The folder of the checkpoint that a start names, here or among what ships; ``None`` = it names none."""
-    with contextlib.suppress(ConfigError):
-        for folder in (Path(value), shipped(value)):
-            if (folder / "card.json").is_file():
-                return folder
-    return None
+    """The folder of the checkpoint that a start names, here or among what ships; ``None`` = a rule, or nothing."""
+    if value in START:
+        return None
+    if (Path(value) / "card.json").is_file():
+        return Path(value)
+    try:
+        folder = shipped(value)
+    except ConfigError:
+        return None
+    return folder if (folder / "card.json").is_file() else None
 
 
-def start_rule(value: str) -> str:
-    """The name itself, if such a linear rule exists; for validators."""
-    if value not in START:
-        if "/" in value or Path(value).exists():
-            best = "; did you mean its best/?" if (Path(value) / "best" / "card.json").is_file() else ""
-            raise ValueError(f"there is no checkpoint in {value!r}: card.json is missing{best}")
-        close = get_close_matches(value, START, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(START)}"
-        raise ValueError(f"there is no linear rule {value!r}; {hint}")
-    return value
+def known_start(value: str) -> str:
+    """The start itself, if there is such a linear rule or checkpoint; for validators."""
+    if value in START or start_folder(value) is not None:
+        return value
+    if "/" in value or Path(value).exists():
+        best = "; did you mean its best/?" if (Path(value) / "best" / "card.json").is_file() else ""
+        raise ValueError(f"there is no checkpoint in {value!r}: card.json is missing{best}")
+    close = get_close_matches(value, START, 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(START)}"
+    raise ValueError(f"there is no linear rule {value!r}; {hint}")
 
 
 class Section(BaseModel):

@@ -60,7 +60,7 @@ def look_ahead(arena: NetworkArena, settings: ExpertSection, seed: int) -> Looke
     waits: list[float] = []
     arena.begin(seed=seed, temperature=settings.temperature)
     while arena.go_on(int(rng.geometric(share)) - 1, record=False) and _at_decision(arena):
-        if _is_forced(arena):
+        if arena.arena.simulator.is_forced:
             arena.go_on(1, record=False)
             continue
         tasks, logits = arena.logits()
@@ -82,14 +82,6 @@ def _at_decision(arena: NetworkArena) -> bool:
     """Let time pass until a task is eligible; False if the run ends before."""
     inner = arena.arena
     return kernel.any_eligible(inner.problem, inner.simulator.state) or inner.simulator.advance()
-
-
-def _is_forced(arena: NetworkArena) -> bool:
-    """Whether the starvation guard leaves no choice."""
-    inner = arena.arena
-    if inner.replay.options.max_wait == np.inf:
-        return False
-    return bool(kernel.overdue(inner.problem, inner.simulator.state)[0] != kernel.NOT_LATE)
 
 
 def _tried(logits: FloatArray, legal: IntArray, settings: ExpertSection, rng: np.random.Generator) -> IntArray:

@@ -42,9 +42,7 @@ class Lookahead:
                 constants=inner.constants,
             )  # fmt: skip
         else:
-            self._runner = LinearRunner(
-                self._simulator, weights, problem=inner.problem, constants=inner.constants
-            )  # fmt: skip
+            self._runner = LinearRunner(self._simulator, weights, problem=inner.problem, constants=inner.constants)
         self._cost = cost_function(inner.replay, inner.objective)
 
     def costs(self, actions: IntArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser, node_features
-from dagsched.features.linear import START, start_weights
+from dagsched.features.linear import start_weights
 from dagsched.learn.arena import Arena
 from dagsched.learn.checkpoint import load_checkpoint
 from dagsched.learn.config_sections import start_folder
@@ -33,7 +33,7 @@ def open_start(start: str, objective: str) -> tuple[FloatArray, str | None]:
         ConfigError: for a checkpoint of another objective.
         CheckpointError: see :mod:`dagsched.learn.checkpoint`.
     """
-    folder = None if start in START else start_folder(start)
+    folder = start_folder(start)
     if folder is None:
         return start_weights(start), None
     checkpoint = load_checkpoint(folder)

@@ -106,6 +106,11 @@ class Desk:
         old, self.log = self.log, self._new_log()
         self.log.time[: len(old.time)], self.log.task[: len(old.task)] = old.time, old.task
 
+    def regrow(self) -> None:
+        """More room for logs, and the root again."""
+        self.grow()
+        self.take_root()
+
     def open(self) -> IntArray:
         """Unfinished tasks of arrived workflows."""
         return np.asarray(self.view.open[: self.view.counter[rollout.OPEN]])
@@ -200,11 +205,15 @@ class LearnedBase:
         return int(learned_kernel.pick_linear(desk.problem, state, runner.constants, runner.tracker, runner.linear))
 
 
+def roll_whole(base: Base, desk: Desk, most: int = MANY) -> None:
+    """Run a base policy from the root in the scratch, with as much room for logs as it takes."""
+    while base.roll(desk, most) == kernel.GROW:
+        desk.regrow()
+
+
 def first_rolled(base: Base, desk: Desk) -> int:
     """The first decision of a base policy that is run from the root."""
-    while base.roll(desk, 1) == kernel.GROW:
-        desk.grow()
-        desk.take_root()
+    roll_whole(base, desk, 1)
     return int(desk.scratch.decision["task"][0])
 
 

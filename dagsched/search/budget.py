@@ -16,8 +16,8 @@ from dagsched.simulator.kernel import entry, inner
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Budget.seconds and Budget.counter.
-BEGAN, LIMIT, EACH = range(3)
-SIMULATIONS, USED = range(2)
+BEGAN, LIMIT, EACH, CALLED = range(4)
+SIMULATIONS, USED, USED_BEFORE = range(3)
 PAUSED: Any = np.int64(9)
 """Status of a search that gave Python a chance to see Ctrl-C: call again."""
 PAUSE_SECONDS = 0.1
@@ -28,14 +28,15 @@ _clock_gettime = types.ExternalFunction("clock_gettime", types.intc(types.intc, 
 class Budget(NamedTuple):
     """Of one decision."""
 
-    seconds: FloatArray  # [3] when the decision began, how long it may take, how long a simulation has taken lately
-    counter: IntArray  # [2] how many simulations it may take (0 = by time), how many it has
+    # [4] when the decision began, how long it may take, how long a simulation has taken lately, when the call began
+    seconds: FloatArray
+    counter: IntArray  # [3] how many simulations it may take (0 = by time), how many it has, and had before the call
     timespec: IntArray  # [2] scratch: s, ns
 
 
 def new_budget(simulations: int, seconds: float) -> Budget:
     """So many simulations a decision, or so many seconds if that is 0."""
-    return Budget(np.array([0.0, seconds, 1e-5]), np.array([simulations, 0]), np.zeros(2, np.int64))
+    return Budget(np.array([0.0, seconds, 1e-5, 0.0]), np.array([simulations, 0, 0]), np.zeros(2, np.int64))
 
 
 @inner
@@ -67,10 +68,28 @@ def out_of_time(U):  # type: ignore[no-untyped-def]
 
 
 @inner
-def note(U, used, seconds):  # type: ignore[no-untyped-def]
-    """So many simulations have taken so long."""
+def begin_call(U):  # type: ignore[no-untyped-def]
+    """A compiled call begins that spends simulations."""
+    U.seconds[CALLED] = clock(U)
+    U.counter[USED_BEFORE] = U.counter[USED]
+
+
+@inner
+def end_call(U):  # type: ignore[no-untyped-def]
+    """The call ends: note how long its simulations have taken."""
+    used = U.counter[USED] - U.counter[USED_BEFORE]
     if used > 0:
-        U.seconds[EACH] += 0.2 * (seconds / used - U.seconds[EACH])
+        U.seconds[EACH] += 0.2 * ((clock(U) - U.seconds[CALLED]) / used - U.seconds[EACH])
+
+
+@inner
+def spend(U, simulations):  # type: ignore[no-untyped-def]
+    """Count so many simulations; whether the call should end as PAUSED, having lasted long."""
+    U.counter[USED] += simulations
+    if clock(U) - U.seconds[CALLED] <= PAUSE_SECONDS:
+        return False
+    end_call(U)
+    return True
 
 
 def affordable(budget: Budget) -> int:

@@ -22,7 +22,7 @@ from dagsched.search import race as racing
 from dagsched.search import rollout
 from dagsched.search import root as rooting
 from dagsched.search import tree as growing
-from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, rival_bases
+from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, rival_bases, roll_whole
 from dagsched.search.budget import EACH, affordable, begin, is_empty, new_budget
 from dagsched.search.options import SearchOptions
 from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
@@ -116,14 +116,7 @@ class Searcher:
 
     def may_wait(self) -> bool:
         """Whether WAIT is legal and allowed; under the starvation guard it is not."""
-        return self.options.wait and self.simulator.can_wait and not self.is_forced()
-
-    def is_forced(self) -> bool:
-        """Whether the starvation guard leaves no choice."""
-        simulator = self.simulator
-        if simulator.replay.options.max_wait == np.inf:
-            return False
-        return bool(kernel.overdue(simulator.problem, simulator.state)[0] != kernel.NOT_LATE)
+        return self.options.wait and self.simulator.can_wait and not self.simulator.is_forced
 
     def candidates(self, legal: IntArray, first: int) -> IntArray:
         """``first``, then legal tasks by Gumbel-top-k on their keys, with each main rule's pick."""
@@ -159,21 +152,11 @@ class Searcher:
             self._learned = int(counter[leafing.TAUGHT])
             leafing.refit(self.leaf)
 
-    def roll(self, base: Base) -> None:
-        """Run a base policy from the root in the scratch."""
-        while base.roll(self.desk) == kernel.GROW:
-            self.regrow()
-
-    def regrow(self) -> None:
-        """More room for logs."""
-        self.desk.grow()
-        self.desk.take_root()
-
     def search(self, call: Callable[[], int]) -> None:
         """Spend the budget, however often logs must grow: their room depends on what is yet to come."""
         while (status := call()) != kernel.DONE:
             if status == kernel.GROW:
-                self.regrow()
+                self.desk.regrow()
 
     def value(self) -> float:
         """Cost of the finished scratch, whose decisions become the log."""
@@ -204,7 +187,7 @@ class TreeSearcher(Searcher):
         arrived, now = self.desk.take_root(), self.simulator.now
         if arrived or not self._fits(legal, now):
             self._renew()
-        forced = self.is_forced()
+        forced = self.simulator.is_forced
         waiting = self.may_wait()
         if not forced and len(legal) + waiting > 1:
             self._search(legal, now, waiting)
@@ -225,7 +208,7 @@ class TreeSearcher(Searcher):
     def _renew(self) -> None:
         """A schedule of all that has arrived: the base policy's, or the old plan with new work put in."""
         when, old = self.incumbent.rest()
-        self.roll(self.base)
+        roll_whole(self.base, self.desk)
         self.incumbent.replace(self.desk, self.value())
         if len(old) and (self.options.simulations or self.options.budget_ms):
             time_, task = self.incumbent.rest()
@@ -237,7 +220,7 @@ class TreeSearcher(Searcher):
         self.load_keys(self.incumbent.rest()[1])
 
     def _try_keys(self) -> None:
-        self.roll(KeyBase("incumbent", self.desk.noise.key))
+        roll_whole(KeyBase("incumbent", self.desk.noise.key), self.desk)
         value = self.value()
         if value < self.incumbent.value:
             self.incumbent.replace(self.desk, value)
@@ -335,7 +318,7 @@ class RaceSearcher(Searcher):
             self._drawn, self._fresh = known, 0
             if self.rivals:
                 self._choose_base()
-        if self.is_forced():
+        if self.simulator.is_forced:
             return int(legal[0])
         if self.rolling is not None:
             return self.rolling.decide(legal, self.budget)
@@ -365,11 +348,10 @@ class RaceSearcher(Searcher):
             with np.errstate(invalid="ignore"):  # tasks that have not arrived
                 desk.truth = read_only(estimate * factor[:, None])
             for number, rival in enumerate(self.rivals):
-                self.roll(rival)
+                roll_whole(rival, desk)
                 costs[number] += self.value()
             if self.rolling is not None:
-                while self.rolling.roll() == kernel.GROW:
-                    self.regrow()
+                self.rolling.roll()
                 list_cost += self.value()
         desk.truth = estimate
         self.base = self.rivals[int(costs.argmin())]
@@ -379,16 +361,17 @@ class RaceSearcher(Searcher):
 
     def _affordable_trials(self, tasks: int) -> int:
         """Drawn durations on which a list can be followed in about the time of the first plan; at least a few."""
+        most = MOST_FOLLOWED // tasks**2
         if self.options.simulations:
-            return MOST_FOLLOWED // tasks**2
+            return most
         seconds = _PLAN_SHARE * tasks * self.options.budget_ms / 1000.0
-        return max(_LEAST_DRAWS, min(MOST_FOLLOWED // tasks**2, int(seconds / (_FOLLOWED_SECONDS * tasks**2))))
+        return max(_LEAST_DRAWS, min(most, int(seconds / (_FOLLOWED_SECONDS * tasks**2))))
 
     def _open_list(self, rolling: Rolling) -> None:
         """Improve the rivals' schedules on the estimates, for as long as many decisions may take."""
         options, starts = self.options, []
         for rival in self.rivals:
-            self.roll(rival)
+            roll_whole(rival, self.desk)
             starts.append(self.desk.scratch.task["start"].copy())
         share = _PLAN_SHARE * len(self.desk.open())
         simulations = max(1, round(share * options.simulations)) if options.simulations else 0
@@ -401,7 +384,7 @@ class RaceSearcher(Searcher):
         if self._fresh > 0:
             self._fresh -= 1
             return self.base.pick(self.desk, legal)
-        self.roll(self.base)
+        roll_whole(self.base, self.desk)
         self.value()
         task = self.desk.taken()[1]
         first, starts = int(task[0]), task[task >= 0]

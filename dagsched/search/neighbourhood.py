@@ -25,7 +25,7 @@ from dagsched.policies.sampling import OBJECTIVES, pooled_problem
 from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
 from dagsched.search import budget
-from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more
+from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
 from dagsched.search.budget import SIMULATIONS as BUDGETED
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
@@ -251,13 +251,13 @@ def search_budget(P, lengths, problem, work, origin, objective, owners, pin, U, 
 
     Returns DONE; PAUSED from time to time: call again.
     """
-    began = clock(U)
+    begin_call(U)
     while more(U, part):
         before = P.counter[PASSES]
         _try_candidate(P, lengths, problem, work, origin, objective, owners, -np.inf, np.int64(2**62), pin)
-        U.counter[USED] += P.counter[PASSES] - before
-        if clock(U) - began > PAUSE_SECONDS:
+        if spend(U, P.counter[PASSES] - before):
             return PAUSED
+    end_call(U)
     return kernel.DONE
 
 

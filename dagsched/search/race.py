@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dagsched.search import budget, leaf, rollout
-from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more, note, out_of_time
+from dagsched.search.budget import PAUSED, begin_call, end_call, more, out_of_time, spend
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import OPEN, SIMULATIONS, act, cost, restore
 from dagsched.simulator import kernel
@@ -166,7 +166,7 @@ def race(P, R, D, V, B, C, A, E, U, rounds):  # type: ignore[no-untyped-def]
     The first rounds share a half of the budget, the last one, whose costs alone count in the end, has the other.
     Returns DONE; GROW if a log is too short, PAUSED from time to time: call again.
     """
-    began, used = clock(U), U.counter[USED]
+    begin_call(U)
     while True:
         turn = A.counter[TURN]
         part = 1.0 if turn >= rounds else 0.5 * turn / max(rounds - 1, 1)
@@ -178,21 +178,19 @@ def race(P, R, D, V, B, C, A, E, U, rounds):  # type: ignore[no-untyped-def]
             status, value = _simulate(P, R, D, V, B, C, E, A.counter[SCENARIO], A.task[arm])
             if status == GROW:
                 return GROW
-            U.counter[USED] += 1
             A.value[arm, A.counter[SCENARIO]] = value
             A.counter[NEXT] += 1
             if A.counter[NEXT] >= A.counter[ACTIVE]:
                 A.counter[NEXT] = 0
                 A.counter[SCENARIO] += 1
-            if clock(U) - began > PAUSE_SECONDS:
-                note(U, U.counter[USED] - used, clock(U) - began)
+            if spend(U, 1):
                 return PAUSED
         if turn >= rounds:
             break
         if A.counter[SCENARIO] > 0:
             _drop_worse(A)
         A.counter[TURN] = turn + 1
-    note(U, U.counter[USED] - used, clock(U) - began)
+    end_call(U)
     return DONE
 
 

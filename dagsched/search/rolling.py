@@ -187,17 +187,18 @@ class Rolling:
             )  # fmt: skip
         self.desk.view.counter[SIMULATIONS] += int(self._population.counter[PASSES]) - before
 
-    def roll(self) -> int:
-        """Run the scratch from the root to its end by the best list; returns the kernel's status."""
-        desk = self.desk
-        rollout.restore_scratch(desk.problem, desk.root, desk.scratch, desk.view)
-        key = -self._population.best_start
-        return int(
-            run_list(
+    def roll(self) -> None:
+        """Run the scratch from the root to its end by the best list."""
+        desk, key = self.desk, -self._population.best_start
+        status = GROW
+        while status == GROW:
+            rollout.restore_scratch(desk.problem, desk.root, desk.scratch, desk.view)
+            status = run_list(
                 desk.problem, desk.scratch, desk.truth, self._rest, self._problem, self._work, key,
                 self._population.tries,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+            if status == GROW:
+                desk.regrow()
 
     def decide(self, legal: IntArray, budget: Budget) -> int:
         """The next task of the best list that starts now, or WAIT.

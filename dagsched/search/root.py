@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dagsched.search import budget, leaf, rollout
-from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more, note
+from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import SIMULATIONS, WAIT, act, demote_ready, keep_log, perturb, restore
 from dagsched.simulator import kernel
@@ -105,21 +105,19 @@ def play(P, R, D, V, B, N, G, A, E, truth, U, rounds):  # type: ignore[no-untype
     The best schedule found is logged in ``G``. Returns DONE; GROW if a log is too short, PAUSED from time to time: call
     again.
     """
-    began, used = clock(U), U.counter[USED]
+    begin_call(U)
     while True:
         turn = A.counter[TURN]
         while more(U, turn / rounds):
             if _simulate(P, R, D, V, B, N, G, A, E, truth) == GROW:
                 return GROW
-            U.counter[USED] += 1
-            if clock(U) - began > PAUSE_SECONDS:
-                note(U, U.counter[USED] - used, clock(U) - began)
+            if spend(U, 1):
                 return PAUSED
         if turn >= rounds:
             break
         _halve(A)
         A.counter[TURN] = turn + 1
-    note(U, U.counter[USED] - used, clock(U) - began)
+    end_call(U)
     return DONE
 
 

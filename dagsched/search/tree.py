@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dagsched.search import budget, leaf, rollout
-from dagsched.search.budget import PAUSE_SECONDS, PAUSED, USED, clock, more, note
+from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
 from dagsched.search.leaf import finish
 from dagsched.search.rollout import NO_ACTION, SIMULATIONS, WAIT, act, cost, keep_log, perturb, restore
 from dagsched.simulator import kernel
@@ -286,15 +286,13 @@ def grow(P, R, D, V, B, N, G, T, E, truth, U):  # type: ignore[no-untyped-def]
 
     Returns DONE; GROW if a log is too short, PAUSED from time to time: call again.
     """
-    began, used = clock(U), U.counter[USED]
+    begin_call(U)
     while more(U, 1.0):
         if _simulate(P, R, D, V, B, N, G, T, E, truth) == GROW:
             return GROW
-        U.counter[USED] += 1
-        if clock(U) - began > PAUSE_SECONDS:
-            note(U, U.counter[USED] - used, clock(U) - began)
+        if spend(U, 1):
             return PAUSED
-    note(U, U.counter[USED] - used, clock(U) - began)
+    end_call(U)
     return DONE
 
 

@@ -86,7 +86,7 @@ def load_kernels(spec: str) -> None:
 
 
 def _load_planner(spec: str) -> None:
-    """Run each kind of search on the tiny replay: which one a replay needs is not known yet."""
+    """Run each kind of search on tiny projects: which one a replay needs is not known yet."""
     from dagsched.policies.registry import parse_spec
 
     name, given = parse_spec(spec)

@@ -65,6 +65,13 @@ class Simulator:
         """WAIT is legal iff some work is running."""
         return bool(self.state.counter[kernel.EVENTS] > 0)
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether the starvation guard leaves no choice."""
+        if self.replay.options.max_wait == np.inf:
+            return False
+        return bool(kernel.overdue(self.problem, self.state)[0] != kernel.NOT_LATE)
+
     def advance(self) -> bool:
         """Let time pass to the next moment at which some task is eligible; False if the replay has ended."""
         while True:

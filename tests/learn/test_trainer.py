@@ -248,6 +248,12 @@ def test_a_shipped_start_is_found_from_anywhere(tmp_path, monkeypatch):
     assert (trainer.start == load_checkpoint(shipped("checkpoints/default/flow")).base).all()
 
 
+def test_a_start_in_the_working_directory_is_found(finished, tmp_path, monkeypatch):
+    shutil.copytree(finished[0] / "best", tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    assert config(start="mine").start == "mine"
+
+
 def test_a_start_for_another_objective_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"flow_time.*makespan"):
         Trainer(config(start="checkpoints/default/flow"), out=tmp_path / "run")
