@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from dagsched.simulator.simulator import Simulator
 from dagsched.workflow import FloatArray
 
 Objective = Literal["makespan", "flow_time", "slo"]
-Result = TypeVar("Result")
 TARDINESS = 0.05
 
 
@@ -47,6 +46,10 @@ class Arena:
         self.runner.set_weights(weights)
         self.runner.run()
         return self.cost()
+
+    def run_each_linear(self, weights: FloatArray) -> list[float]:
+        """Cost of a greedy run with each of the raw weights ``[P, F]``."""
+        return [self._cost(finish) for finish in self.runner.run_each(weights)]
 
     def cost(self) -> float:
         """Cost of the finished run."""
@@ -145,23 +148,13 @@ def _ends(replay: Replay, finish: FloatArray) -> FloatArray:
     return np.asarray(np.maximum.reduceat(finish, replay.workflow_ptr[:-1][replay.workflow_ptr[:-1] < len(finish)]))
 
 
-def in_threads(work: Callable[[Sequence[Arena]], Result], arenas: Sequence[Arena], threads: int) -> list[Result]:
-    """Apply ``work`` to the arenas dealt out to threads (compiled runs release the interpreter); results per share."""
-    shares = [arenas[k::threads] for k in range(min(threads, len(arenas)))]
-    if len(shares) == 1:
-        return [work(shares[0])]
-    with ThreadPoolExecutor(len(shares)) as pool:
-        return list(pool.map(work, shares))
-
-
 def linear_costs(weights: FloatArray, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:
     """``[P, arenas]`` greedy cost of each of the raw weight vectors ``[P, F]`` on each arena."""
     costs = np.zeros((len(weights), len(arenas)))
-    shares = min(threads, len(arenas))
 
-    def work(mine: Sequence[Arena]) -> list[list[float]]:
-        return [[arena.run_linear(vector) for vector in weights] for arena in mine]
+    def work(at: int) -> None:
+        costs[:, at] = arenas[at].run_each_linear(weights)
 
-    for k, share in enumerate(in_threads(work, arenas, threads)):
-        costs[:, k::shares] = np.array(share).T
+    with ThreadPoolExecutor(threads) as pool:  # compiled runs release the interpreter
+        list(pool.map(work, range(len(arenas))))
     return costs

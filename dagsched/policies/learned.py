@@ -113,6 +113,21 @@ class LinearRunner:
         """Go on until the end or for so many decisions."""
         _drive(self.simulator, most, self.step, {kernel.GROW: self.simulator.grow})
 
+    def run_each(self, weights: FloatArray) -> FloatArray:
+        """``[P, T]`` finish times (s) of a whole run with each of the raw weights ``[P, F]``."""
+        sim = self.simulator
+        finish = np.full((len(weights), len(sim.replay)), np.nan)
+        done = 0
+        while done < len(weights):
+            done = learned_kernel.run_each_linear(
+                self.problem, sim.state, sim.truth, self.constants, self.tracker, self.linear, weights, finish, done
+            )
+            if done < len(weights):
+                sim.grow()
+        if np.isnan(finish).any():
+            raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
+        return finish
+
 
 class NetworkRunner(LinearRunner):
     """Drives one simulator with the residual network on a linear priority, greedily."""

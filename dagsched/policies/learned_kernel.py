@@ -51,6 +51,7 @@ from dagsched.simulator.kernel import (
     inner,
     uniform,
 )
+from dagsched.simulator.simulator import MANY
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
@@ -170,6 +171,28 @@ def run_by_linear(P, S, truth, K, X, L, most):
         if status != DECIDE:
             return status
     return DECIDE
+
+
+_MANY: Any = np.int64(MANY)
+
+
+@entry
+def run_each_linear(P, S, truth, K, X, L, weights, finish, first):
+    """A whole run with each of the priorities ``weights`` ``[P, F]`` from ``first`` on; finish times to ``[P, T]``.
+
+    Returns how many are done: fewer than all when a run needs more room in ``S``, and that run is to be repeated.
+    """
+    for k in range(first, len(weights)):
+        kernel.reset(P, S)
+        features.reset_tracker(X)
+        for f in range(len(L.weights)):
+            L.weights[f] = weights[k, f]
+        project(K, L)
+        if run_by_linear(P, S, truth, K, X, L, _MANY) == GROW:
+            return k
+        for task in range(len(P.task)):
+            finish[k, task] = S.task[task].finish
+    return len(weights)
 
 
 # --------------------------------------------------------------------------- the residual network

@@ -7,7 +7,7 @@ from dagsched.evaluate.metrics import completion, service_level
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.graph import critical_path
-from dagsched.learn.arena import Arena, cost_function, in_threads, linear_costs
+from dagsched.learn.arena import Arena, cost_function, linear_costs
 from dagsched.simulator import validate
 from tests.features.replays import draw_wide
 from tests.policies.nets import decisions, random_base, schedule_with
@@ -92,11 +92,3 @@ def test_costs_do_not_depend_on_the_number_of_threads() -> None:
     arenas = [Arena(r, "flow_time") for r in replays]
     for threads in (1, 2, 5, 50):
         np.testing.assert_array_equal(linear_costs(weights, arenas, threads), alone)
-
-
-def test_threads_get_every_arena_once() -> None:
-    arenas = [Arena(draw_wide(1), "makespan") for _ in range(5)]
-    for threads in (1, 2, 3, 9):
-        shares = in_threads(list, arenas, threads)
-        assert len(shares) == min(threads, 5)
-        assert sorted(id(arena) for share in shares for arena in share) == sorted(map(id, arenas))
