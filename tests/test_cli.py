@@ -130,6 +130,22 @@ def test_inspect_many_workloads_in_a_table(folder: Path, capsys: pytest.CaptureF
     assert "choose one to draw" in refused_late(capsys, "inspect", folder / "stream.json", "--draw", folder / "x.png")
 
 
+@pytest.mark.parametrize(
+    ("file", "more", "says"),
+    [
+        ("layered.json", ["--noise", "0.2"], "Search: race, decision by decision, "),
+        ("stream.json", [], "Search: tree, decision by decision, "),
+        ("layered.json", [], " schedules in "),
+    ],
+)
+def test_schedule_says_how_a_planner_searched(
+    folder: Path, capsys: pytest.CaptureFixture[str], file: str, more: list[str], says: str
+) -> None:
+    arguments = ["schedule", str(folder / file), "--policy", "mcts-rules", "--simulations", "4", *more]
+    assert run(arguments) == 0
+    assert says in capsys.readouterr().out
+
+
 def refused_late(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
     """Like ``refused``, for commands that print something before they meet the error."""
     capsys.readouterr()

@@ -55,11 +55,17 @@ def describe(progress: Progress) -> str:
 
 
 def print_search(policy: Policy) -> None:
-    """What a search over whole schedules found, if that was one."""
+    """What a planner did: the schedules that it found, or how it decided step by step."""
     from dagsched.cli.console import output
     from dagsched.search.mcts import MctsPolicy
 
-    if not isinstance(policy, MctsPolicy) or not policy.found:
+    if not isinstance(policy, MctsPolicy) or not policy.search:
+        return
+    if not policy.found:
+        what = "list (a plan decoded anew at every event)" if policy.search == "list" else policy.search
+        output().print(
+            f"Search: {what}, decision by decision, {policy.simulations:,} simulations.", markup=False, soft_wrap=True
+        )
         return
     found = policy.found[-1]
     bound = f", lower bound {found.bound:,.6g} s" if found.bound > -math.inf else ""

@@ -105,7 +105,7 @@ def result_columns(resources: Sequence[str]) -> tuple[str, ...]:
 
 def timing_columns() -> tuple[str, ...]:
     """Columns of ``timings.csv``, in order."""
-    return ("workload", "replay", "policy", *TIMING_METRICS, "seconds", "simulations")
+    return ("workload", "replay", "policy", *TIMING_METRICS, "seconds", "simulations", "search")
 
 
 def direction(metric: str) -> int:

@@ -6,6 +6,7 @@ Computed from the rows of results.csv and timings.csv alone, so that a stored co
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,7 @@ class Variant:
         decision_ms: percentiles in the order of ``DECISION_QUANTILES``, means over workloads; NaN where not measured.
         rate: simulations per second of the whole run; NaN for the base and where not measured.
         each: simulations per decision; likewise.
+        searches: kind of search, with numbers of replays if there were several (``list 3, race 1``); empty for the base.
     """
 
     policy: str
@@ -37,6 +39,7 @@ class Variant:
     decision_ms: tuple[float, ...]
     rate: float
     each: float
+    searches: str = ""
 
     @property
     def measured(self) -> bool:
@@ -135,7 +138,16 @@ def _variant(policy: str, planner: str, effect: Effect, table: ResultTable, cloc
         times,
         _ratio(simulations, _sum(clock, "seconds", policy)),
         _ratio(simulations, _sum(table, "decisions", policy)),
+        _searches(clock, column),
     )
+
+
+def _searches(clock: ResultTable, column: int) -> str:
+    words = [row.get("search") for (_, policy), row in sorted(clock.rows.items()) if policy == column]
+    counts = Counter(str(word) for word in words if word)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{word} {count}" for word, count in sorted(counts.items()))
 
 
 def _mean(clock: ResultTable, name: str, column: int) -> float:

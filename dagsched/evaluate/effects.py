@@ -148,7 +148,10 @@ def verdict(table: ResultTable, objective: str, *, seed: int = 0) -> str:
             f"; {best.policy} beats the other {beaten}" if beaten > 1 else f"; {best.policy} beats the other one"
         )
     nearest = effect_text(close[0], metric)
-    return f"{sentence}{_scope(runner_up)}. The nearest, {close[0].policy}, is at {nearest}."
+    text = f"{sentence}{_scope(runner_up)}. The nearest, {close[0].policy}, is at {nearest}."
+    if close[0].interval is not None and close[0].interval.excludes_zero:
+        text += " That interval is all on one side, but the signed-rank test needs more workloads or --replays."
+    return text
 
 
 def effect_text(effect: Effect, metric: str, *, interval: bool = True) -> str:

@@ -167,6 +167,7 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outc
     timing: dict[str, Value] = {"workload": workload.name, "replay": job.replay, "policy": policy}
     timing |= {name: values[name] for name in TIMING_METRICS} | {"seconds": seconds}
     timing["simulations"] = getattr(made, "simulations", None)  # counted by planners; by the clock under milliseconds
+    timing["search"] = getattr(made, "search", None)
     _save_schedules(setting, job, policy, schedule)
     return Outcome(job.workload, job.replay, policy, row, timing)
 

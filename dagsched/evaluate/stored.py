@@ -15,7 +15,7 @@ from dagsched.evaluate.columns import KEY_COLUMNS
 from dagsched.evaluate.effects import OBJECTIVE_METRIC
 from dagsched.evaluate.table import Row
 
-_TEXTS = frozenset(KEY_COLUMNS) - {"workflow_count", "task_count", "replay"}
+_TEXTS = (frozenset(KEY_COLUMNS) - {"workflow_count", "task_count", "replay"}) | {"search"}
 _AGAIN = "run the comparison again"
 
 

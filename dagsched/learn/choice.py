@@ -133,7 +133,8 @@ def choose(folder: str | Path, replay: Replay, objective: str | None = None, pol
     known = ", ".join(f"{entry.path} ({entry.objective})" for entry in index.checkpoints)
     raise CheckpointError(
         f"{folder}/{INDEX}: no checkpoint fits this workload for objective {objective!r} and policy {policy!r}; "
-        f"there is {known}"
+        f"there is {known}; name one with --checkpoint {folder}/PATH, ask for another --objective, or train one with "
+        f"dagsched train"
     )
 
 

@@ -66,12 +66,16 @@ class Searcher:
 
     Attributes:
         horizon: decisions after which a simulation asks the value, as a multiple of the nodes.
+        kind: one word for this kind of search.
+        used: a list of one word, what decides: the kind, or ``list`` where a list takes the race's place.
     """
 
     horizon = 3
+    kind = "tree"
 
     def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
         self.simulator, self.desk, self.base, self.options = simulator, desk, base, options
+        self.used = [self.kind]
         self.budget = new_budget(options.simulations, options.budget_ms / 1000.0)
         seed = np.random.SeedSequence([options.seed, simulator.policy_seed], spawn_key=(_DOMAIN,))
         self.rng = np.random.default_rng(seed)
@@ -287,6 +291,7 @@ _TREE_NODES = 20_000
 class RaceSearcher(Searcher):
     """Uncertain durations: leave the base policy's action only for one that is better on shared scenarios."""
 
+    kind = "race"
     horizon = 1  # differences between actions show early; what comes later is mostly noise
 
     def __init__(
@@ -358,6 +363,8 @@ class RaceSearcher(Searcher):
         self.rivals = []
         if list_cost >= costs.min():
             self.rolling = None
+        if self.rolling is not None:
+            self.used[0] = "list"
 
     def _affordable_trials(self, tasks: int) -> int:
         """Drawn durations on which a list can be followed in about the time of the first plan; at least a few."""
@@ -441,6 +448,7 @@ class MctsPolicy:
         improved: told how plan mode gets on.
         found: what plan mode found, newest last.
         counters: of the searches decision by decision, which count their simulations.
+        used: one word a replay that was searched decision by decision; see :class:`Searcher`.
     """
 
     name: str
@@ -450,6 +458,12 @@ class MctsPolicy:
     improved: Improved | None = None
     found: list[PlanResult] = field(default_factory=list)
     counters: list[IntArray] = field(default_factory=list)
+    used: list[list[str]] = field(default_factory=list)
+
+    @property
+    def search(self) -> str:
+        """What decided in the last replay: ``plan``, ``tree``, ``race`` or ``list``; empty before the first."""
+        return self.used[-1][0] if self.used else ""
 
     @property
     def reproducible(self) -> bool:
@@ -489,11 +503,15 @@ class MctsPolicy:
         desk = Desk(simulator, objective)
         self.counters.append(desk.view.counter)  # the counter alone: a kept desk would hold a replay's memory
         tree = choose_mode(simulator.replay, self.options, objective) == "tree"
+        searcher: Searcher
         if not tree and self.options.prior == "auto" and objective == "makespan":
             rivals = rival_bases(desk, self.name, self.learned, learning=self.learning)
-            return RaceSearcher(simulator, desk, rivals[0], self.options, rivals)
-        base = make_base(desk, self.name, self.options.prior, self.learned, learning=self.learning)
-        return (TreeSearcher if tree else RaceSearcher)(simulator, desk, base, self.options)
+            searcher = RaceSearcher(simulator, desk, rivals[0], self.options, rivals)
+        else:
+            base = make_base(desk, self.name, self.options.prior, self.learned, learning=self.learning)
+            searcher = (TreeSearcher if tree else RaceSearcher)(simulator, desk, base, self.options)
+        self.used.append(searcher.used)  # not the searcher: see above
+        return searcher
 
     def objective(self, replay: Replay) -> str:
         """What is searched for: the one asked for, or the one that suits the replay."""
@@ -530,6 +548,7 @@ class MctsPolicy:
             nonlocal runner
             if runner is None:
                 self.found.append(self.plan(simulator.replay, objective, simulator.policy_seed))
+                self.used.append(["plan"])
                 runner = begin_plan(self.name, self.found[-1], simulator, self.learned)
             runner(most)
 

@@ -187,6 +187,7 @@ def test_a_policy_counts_its_simulations(spec: str) -> None:
     schedule = simulate(Replay.build(layered(1), SMALL), policy)
     count = policy.simulations  # type: ignore[attr-defined]
     assert 0 < count <= 2 * 4 * len(schedule.decision_task)
+    assert policy.search == ("tree" if "tree" in spec else "plan")  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +243,7 @@ def test_results_are_the_same_bytes_and_simulations_stand_in_the_timings(folders
             each = float(row["simulations"]) / decisions[row["replay"], row["policy"]]
             assert 1 < each < 3 * 4
         assert (row["simulations"] != "") == row["policy"].startswith("mcts")
+        assert row["search"] == ("tree" if row["policy"].startswith("mcts") else "")
 
 
 def test_a_stored_ablation_renders_the_same_section(folders: tuple[Path, Path, str]) -> None:
@@ -281,7 +283,8 @@ def test_effects_of_the_variants_are_against_the_planner() -> None:
         for policy, factor in (("heft", 1.2), ("evolved", 1.1), (PLANNER, 1.0), ("mcts:simulations=16", 0.9))
     ]
     timings = [
-        {"workload": f"w{w}", "replay": 0, "policy": PLANNER, "seconds": 0.5, "simulations": 50} for w in range(8)
+        {"workload": f"w{w}", "replay": 0, "policy": PLANNER, "seconds": 0.5, "simulations": 50, "search": search}
+        for w, search in enumerate(["list"] * 6 + ["race"] * 2)
     ]
     found = contribution(ResultTable.from_rows(rows), timings, "makespan", "makespan")
     assert found is not None
@@ -290,6 +293,7 @@ def test_effects_of_the_variants_are_against_the_planner() -> None:
     assert means["evolved"] == pytest.approx(math.log(1.1))
     assert means["mcts:simulations=16"] == pytest.approx(math.log(0.9))
     assert (found.variants[1].rate, found.variants[1].each) == (100.0, 5.0)
+    assert [variant.searches for variant in found.variants] == ["", "list 6, race 2", ""]
     assert not found.variants[0].measured
     assert math.isnan(found.variants[0].rate)
     assert [point.budget for point in found.points] == [4.0, 16.0]

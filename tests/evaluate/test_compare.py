@@ -362,7 +362,7 @@ def test_a_damaged_folder_is_refused_with_file_line_and_column(workloads: list[W
             r"results\.csv: line 3: .*'makespan' is 'abc'",
         ),
         ("timings.csv", "x", r"timings\.csv: line 1: column 'workload' is missing"),
-        ("timings.csv", timings.read_text().replace("\n", "x\n", 2), r"timings\.csv: line 2: column 'simulationsx'"),
+        ("timings.csv", timings.read_text().replace("\n", "x\n", 2), r"timings\.csv: line 2: column 'searchx'"),
         ("summary.json", '{"objective":"makespan","provenance":5}', r"summary\.json: provenance is 5"),
         ("summary.json", '{"objective":["x"],"provenance":{}}', r"summary\.json: objective"),
         ("summary.json", "{", r"summary\.json: not valid JSON"),

@@ -121,7 +121,9 @@ def test_verdict_on_a_single_replay_claims_nothing() -> None:
 
 
 def test_verdict_with_too_few_workloads_is_not_significant() -> None:
-    assert verdict(table_of({"p": [1.0, 2.0, 3.0], "q": [1.1, 2.2, 3.3]}), "makespan").startswith("No significant")
+    text = verdict(table_of({"p": [1.0, 2.0, 3.0], "q": [1.1, 2.2, 3.3]}), "makespan")
+    assert text.startswith("No significant")
+    assert text.endswith("but the signed-rank test needs more workloads or --replays.")
 
 
 def test_verdict_when_all_tie_when_alone_and_without_deadlines() -> None:

@@ -104,9 +104,9 @@ def measure_cards(options: Namespace) -> None:
     for path in paths:
         loaded = load_checkpoint(path)
         found = loaded.card.get("confirm", {})
-        amount = 1.0 if loaded.objective == "slo" else 100.0
+        unit = " points of the cost" if loaded.objective == "slo" else "%"
         ends = [found.get(key) for key in ("mean", "low", "high")]
-        mean, low, high = ("" if v is None else f"{amount * v:+.2f}" for v in ends)
+        mean, low, high = ("" if v is None else f"{100 * v:+.2f}" for v in ends)
         instances, rule = found.get("instances", "-"), found.get("rule", "-")
         row(
             path.name,
@@ -114,7 +114,7 @@ def measure_cards(options: Namespace) -> None:
             loaded.objective,
             instances,
             rule,
-            f"{mean} [{low}, {high}]",
+            f"{mean}{unit} [{low}, {high}]",
             loaded.card.get("ship"),
         )
 
