@@ -89,14 +89,11 @@ def _show(found: Benchmark, console: object) -> None:
     grid.add_column("wins/ties/losses", justify="right", no_wrap=True)
     grid.add_row(Text("checkpoint"), f"{found.costs.mean():.5g}", "", "", style="bold")
     for rule, difference in found.against.items():
-        percent = found.objective != "slo"
-        ends = (difference.low, difference.high)
-        interval = "" if None in ends else f" [{', '.join(_amount(e, percent) for e in ends if e is not None)}]"
         style = "green" if difference.significant and difference.mean < 0 else None
         grid.add_row(
             Text(rule),
             f"{difference.reference_cost:.5g}",
-            Text(_amount(difference.mean, percent) + interval),
+            Text(str(difference)),
             f"{difference.wins}/{difference.ties}/{difference.losses}",
             style=style,
         )
@@ -113,7 +110,3 @@ def verdict(found: Benchmark) -> str:
     if not best.significant:
         return f"No significant difference between the checkpoint and the best rule here, {found.best}."
     return f"The checkpoint is {'better' if best.mean < 0 else 'worse'} than the best rule here, {found.best}."
-
-
-def _amount(value: float, percent: bool) -> str:
-    return f"{value:+.2%}" if percent else f"{value:+.4f}"

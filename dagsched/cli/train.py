@@ -167,11 +167,13 @@ def _show(result: TrainResult, console: object) -> None:
     console.print(f"Best on validation: {kind} at step {best['step']}, cost {best['cost']:.5g}", markup=False)
     found = result.confirmed
     if found is not None:
-        against = found.against[found.rule]
-        interval = "" if against.low is None or against.high is None else f" [{against.low:+.2%}, {against.high:+.2%}]"
         console.print(
-            f"Confirmed on {found.instances} fresh instances: {against.mean:+.2%}{interval} against {found.rule}"
+            f"Confirmed on {found.instances} fresh instances: {found.against[found.rule]} against {found.rule}",
+            markup=False,
         )
+        if found.start is not None:
+            tie = "" if found.start.significant else ": no significant difference"
+            console.print(f"Against the trained priority that it started from: {found.start}{tie}", markup=False)
         verdict = (
             "below every standard rule: worth using"
             if found.ship

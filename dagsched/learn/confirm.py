@@ -24,6 +24,7 @@ class Difference:
     Attributes:
         mean: mean log ratio of costs as a relative change, or the mean difference where costs are rates (SLO).
         low, high: ends of the 95% interval; ``None`` with a single replay.
+        relative: whether these are relative changes.
         policy_cost, reference_cost: mean costs.
         wins, ties, losses: replays.
     """
@@ -31,6 +32,7 @@ class Difference:
     mean: float
     low: float | None
     high: float | None
+    relative: bool
     policy_cost: float
     reference_cost: float
     wins: int
@@ -41,6 +43,12 @@ class Difference:
     def significant(self) -> bool:
         """Whether the interval excludes no effect."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    def __str__(self) -> str:
+        """Such as ``-3.41% [-4.15%, -2.73%]``; differences of rates in points (of the cost)."""
+        ends = [end for end in (self.mean, self.low, self.high) if end is not None]
+        mean, *interval = (f"{end:+.2%}" if self.relative else f"{100 * end:+.2f} points" for end in ends)
+        return f"{mean} [{', '.join(interval)}]" if interval else mean
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -58,6 +66,7 @@ def difference(policy: FloatArray, reference: FloatArray, objective: str) -> Dif
         mean=float(np.expm1(interval.mean)) if relative else interval.mean,
         low=shown[0],
         high=shown[1],
+        relative=relative,
         policy_cost=float(policy.mean()),
         reference_cost=float(reference.mean()),
         wins=int(((policy < reference) & ~near).sum()),
@@ -73,12 +82,14 @@ class Confirmation:
     Attributes:
         rule: the one that was best on validation, or here if that one cannot run.
         against: by rule.
+        start: the same against the trained priority that learning began with; ``None`` if that was a rule.
         instances: how many.
         tasks: least and largest number of tasks.
     """
 
     rule: str
     against: Mapping[str, Difference]
+    start: Difference | None
     instances: int
     tasks: tuple[int, int]
 
@@ -93,6 +104,7 @@ class Confirmation:
         return {
             "sizes": {"tasks": list(self.tasks)},
             "confirm": {"instances": self.instances, "rule": self.rule, **self.against[self.rule].to_dict()},
+            **({} if self.start is None else {"against_start": self.start.to_dict()}),
             **{
                 side: {rule: round(d.mean, 5) for rule, d in self.against.items() if (d.mean < 0) == below}
                 for side, below in sides.items()
@@ -102,17 +114,22 @@ class Confirmation:
 
 
 def confirm(
-    checkpoint: Checkpoint, replays: Sequence[Replay], objective: Objective, rules: Sequence[str], threads: int = 1
+    checkpoint: Checkpoint,
+    replays: Sequence[Replay],
+    objective: Objective,
+    rules: Sequence[str],
+    start: FloatArray | None = None,
+    threads: int = 1,
 ) -> Confirmation:
-    """Costs of a policy against rules, the first of which is the one to beat."""
+    """Costs of a policy against rules, the first of which is the one to beat, and a trained priority ``start`` [F]."""
     arenas = [Arena(replay, objective) for replay in replays]
     costs = checkpoint_costs(checkpoint, arenas, threads)
     found = best_rules(replays, objective, rules)
     against = {rule: difference(costs, other, objective) for rule, other in found.costs.items()}
+    began = None if start is None else difference(costs, linear_costs(start[None], arenas, threads)[0], objective)
     sizes = [len(replay) for replay in replays]
-    return Confirmation(
-        rules[0] if rules[0] in against else found.best, against, len(replays), (min(sizes), max(sizes))
-    )
+    best = rules[0] if rules[0] in against else found.best
+    return Confirmation(best, against, began, len(replays), (min(sizes), max(sizes)))
 
 
 def checkpoint_costs(checkpoint: Checkpoint, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:

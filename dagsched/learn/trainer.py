@@ -19,7 +19,7 @@ from dagsched.features.builder import Normaliser
 from dagsched.learn.arena import Arena, Objective
 from dagsched.learn.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
-from dagsched.learn.config_sections import Stage
+from dagsched.learn.config_sections import Stage, start_folder
 from dagsched.learn.confirm import Confirmation, confirm
 from dagsched.learn.evolve import EvolveSettings, evolve
 from dagsched.learn.instances import Source, open_source, replays_of
@@ -268,13 +268,21 @@ class Trainer:
         best = self.state.best
         self._tell("confirm", 0, 1, "")
         chosen = load_checkpoint(self.folder.best)
+        rules = tuple(self._judge.rules.costs)
         found = confirm(
-            chosen, self._held_out("confirm"), self.objective, tuple(self._judge.rules.costs), self.config.threads
+            chosen, self._held_out("confirm"), self.objective, rules, self._trained_start(chosen), self.config.threads
         )
         save_checkpoint(self.folder.best, replace(chosen, card={**chosen.card, **found.card()}))
         against = {rule: d.to_dict() for rule, d in found.against.items()}
         self.folder.write_json(
-            "eval/result.json", {"best": best, "rule": found.rule, "ship": found.ship, "against": against}
+            "eval/result.json",
+            {
+                "best": best,
+                "rule": found.rule,
+                "ship": found.ship,
+                "against": against,
+                "against_start": None if found.start is None else found.start.to_dict(),
+            },
         )
         final = {
             "hparam/confirm_against_rule": found.against[found.rule].mean,
@@ -283,6 +291,11 @@ class Trainer:
         self._log.hyper_parameters(self.config.model_dump(mode="json"), final)
         self._tell("confirm", 1, 1, "")
         return TrainResult(self.folder.path, finished, best, found)
+
+    def _trained_start(self, chosen: Checkpoint) -> FloatArray | None:
+        """The trained priority that the chosen model has to improve on: a network's own, or the run's start."""
+        base = self.start if chosen.network is None else chosen.base
+        return None if start_folder(self.config.start) is None and np.array_equal(base, self.start) else base
 
     # ------------------------------------------------------------------ instances, state
 

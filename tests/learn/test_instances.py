@@ -107,8 +107,11 @@ def test_difference_by_hand():
     found = difference(np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 3.0]), "makespan")
     assert found.mean == pytest.approx(0.5 ** (1 / 3) - 1)
     assert (found.wins, found.ties, found.losses) == (1, 2, 0)
+    assert str(found).startswith("-20.63% [-")
     rates = difference(np.array([0.0, 0.1]), np.array([0.2, 0.1]), "slo")
     assert rates.mean == pytest.approx(-0.1)
+    assert str(rates).startswith("-10.00 points [-20.00 points, ")
+    assert str(difference(np.array([1.0]), np.array([2.0]), "makespan")) == "-50.00%"
     same = difference(np.ones(5), np.ones(5), "makespan")
     assert same.mean == 0
     assert not same.significant

@@ -100,6 +100,7 @@ def test_the_best_by_validation_is_kept_and_confirmed_on_other_instances(finishe
     assert set(card["beaten"]) | set(card["lost"]) == {"lft", "fcfs"}
     assert card["data"]["suites"][0]["name"] == "build"
     assert result.confirmed.ship == all(d.mean < 0 for d in result.confirmed.against.values())
+    assert ("against_start" in card) == (result.best["kind"] == "ppo")  # a network on what evolve found
 
 
 def test_the_untrained_network_costs_what_its_base_priority_costs(tmp_path):
@@ -227,7 +228,8 @@ def test_learning_starts_from_the_priority_of_a_checkpoint(finished, tmp_path):
     trainer = Trainer(
         config(start=str(folder / "best"), stages=["ppo"], network={"base": "rule"}), out=tmp_path / "run"
     )
-    trainer.run(lambda: True)
+    result = trainer.run(lambda: True, confirm_stopped=True)
+    assert (result.confirmed.start.mean, result.confirmed.start.ties) == (0.0, 3)
     assert (trainer.start == start.base).all()
     assert (load_checkpoint(tmp_path / "run" / "best").base == start.base).all()
 
