@@ -125,7 +125,6 @@ class Trainer:
                 stage = config.stages[state.stage]
                 ended = self._evolve(stop) if stage == "evolve" else self._train_network(stage, stop)
                 if not ended:
-                    self._save()
                     return self._confirm(False) if confirm_stopped else TrainResult(self.folder.path, False, state.best)
                 state.stage, state.step, state.optimiser = state.stage + 1, 0, None
                 self._save()
@@ -136,9 +135,9 @@ class Trainer:
     # ------------------------------------------------------------------ stages
 
     def _evolve(self, stop: Callable[[], bool]) -> bool:
-        """CMA-ES over linear priorities; a stopped search begins again, and finds the same."""
+        """CMA-ES over linear priorities; a stopped search leaves the best so far, begins again, and finds the same."""
         section, state = self.config.evolve, self.state
-        before, state.step = state.total - state.step, 0
+        before, state.step, known = state.total - state.step, 0, state.evolved
         settings = EvolveSettings(
             section.steps, section.population, section.instances, section.refresh, section.sigma,
             section.validate_every, self.config.features.blocks, self.config.threads,
@@ -163,12 +162,21 @@ class Trainer:
                 self._tell("evolve", state.step, total, f"{found.validation - 1:+.2%} against {self.config.start}")
             if stop():
                 break
-        state.evolved = weights.tolist()
-        if state.step < total:
-            state.step, state.total = 0, before
-            return False
-        self._consider("evolved", *self._judge.linear(weights))
-        return True
+        judged = self._judge.linear(weights)
+        if state.step == total:
+            state.evolved = weights.tolist()
+            self._consider("evolved", *judged)
+            return True
+        if known is not None:
+            earlier = self._judge.linear(np.array(known))
+            if earlier[0].mean() < judged[0].mean():  # an attempt before this one got further
+                weights, judged = np.array(known), earlier
+        reached, state.evolved = state.total, weights.tolist()
+        state.step, state.total = 0, before
+        self._save()
+        state.total = reached
+        self._consider("evolved", *judged)  # after saving: a run that goes on searches and decides anew
+        return False
 
     def _train_network(self, stage: Stage, stop: Callable[[], bool]) -> bool:
         """Steps of a stage that trains the network, with a validation now and then."""
@@ -181,6 +189,7 @@ class Trainer:
         while state.step < total:
             if stop():
                 state.optimiser = optimiser.state_dict()
+                self._save()
                 return False
             outcome = self._step(stage, learner, optimiser, section)
             state.step, state.total = state.step + 1, state.total + 1

@@ -71,6 +71,29 @@ def test_a_resumed_run_equals_an_uninterrupted_one(finished, tmp_path, when):
         )
 
 
+def test_a_search_that_is_stopped_leaves_the_best_so_far(tmp_path):
+    long = {"stages": ["evolve"], "evolve": {**SMALL["evolve"], "steps": 12, "validate_every": 1}}
+    trainer = Trainer(config(**long), out=tmp_path / "run")
+    result = trainer.run(lambda: trainer.state.step == 8, confirm_stopped=True)
+    assert not result.finished
+    assert (result.best["kind"], result.best["step"]) == ("evolved", 8)
+    kept = load_checkpoint(tmp_path / "run" / "best")
+    assert kept.card["confirm"]["instances"] == 3
+    assert result.best["cost"] == trainer._judge.linear(kept.base)[0].mean() < trainer.state.history[0]["eval/cost"]
+
+    again = Trainer(config(**long), out=tmp_path / "run", resume=True)
+    assert again.run(lambda: again.state.step == 2).best["cost"] == result.best["cost"]  # a short attempt loses nothing
+    assert (load_checkpoint(tmp_path / "run" / "best").base == kept.base).all()
+
+    assert Trainer(config(**long), out=tmp_path / "run", resume=True).run().finished
+    whole = Trainer(config(**long), out=tmp_path / "whole").run()
+    assert whole.best["cost"] <= result.best["cost"]
+    assert same(weights(tmp_path / "run" / "best"), weights(tmp_path / "whole" / "best"))
+    for name in ("validation", "result"):
+        one, two = (json.loads((tmp_path / run / "eval" / f"{name}.json").read_text()) for run in ("run", "whole"))
+        assert one == two
+
+
 def test_a_run_that_stopped_before_its_first_save_begins_again(finished, tmp_path):
     Trainer(config(), out=tmp_path / "run")  # the folder is there, nothing was saved
     assert Trainer(config(), out=tmp_path / "run", resume=True).run().finished
