@@ -30,7 +30,7 @@ class Variant:
         decision_ms: percentiles in the order of ``DECISION_QUANTILES``, means over workloads; NaN where not measured.
         rate: simulations per second of the whole run; NaN for the base and where not measured.
         each: simulations per decision; likewise.
-        searches: kind of search, with numbers of replays if there were several (``list 3, race 1``); empty for the base.
+        searches: kind of search, with numbers of replays if there were several (``list 3, race 1``); empty: base.
     """
 
     policy: str

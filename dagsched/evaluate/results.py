@@ -107,7 +107,7 @@ def results_csv(comparison: Comparison) -> str:
 
 
 def timings_csv(comparison: Comparison) -> str:
-    """The text of ``timings.csv``: milliseconds a decision, seconds of the whole run, simulations of a planner and its kind of search."""
+    """The text of ``timings.csv``: milliseconds a decision, seconds of the run; a planner's simulations and search."""
     return _csv(timing_columns(), comparison.timings)
 
 

@@ -16,5 +16,6 @@ def option_int(spec: str, options: Mapping[str, str], key: str, default: int, le
     """
     text = options.get(key, str(default))
     if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
-        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a whole number >= {least} of at most 12 digits")
+        expected = f"a whole number >= {least} of at most 12 digits"
+        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected {expected}")
     return int(text)

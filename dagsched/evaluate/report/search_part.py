@@ -24,7 +24,8 @@ Scale = Callable[[float], float]
 def variant_table(found: Contribution) -> str:
     """One line a variant: what it changes, quality against the planner, decision times, simulations."""
     heads = (
-        "<thead><tr><th scope=col>policy</th><th scope=col class=text>what it changes</th><th scope=col class=text>search</th><th scope=col>mean</th>"
+        "<thead><tr><th scope=col>policy</th><th scope=col class=text>what it changes</th>"
+        "<th scope=col class=text>search</th><th scope=col>mean</th>"
         "<th scope=col>against the planner <span class=ci>[95% interval]</span></th>"
         "<th scope=col>decision, median</th><th scope=col>decision, 99th percentile</th>"
         "<th scope=col>simulations a second</th><th scope=col>simulations a decision</th></tr></thead>"
