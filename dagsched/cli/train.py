@@ -172,7 +172,7 @@ def _show(result: TrainResult, console: object) -> None:
             markup=False,
         )
         if found.start is not None:
-            tie = "" if found.start.significant else ": no significant difference"
+            tie = "" if found.start.significant or found.start.low is None else ": no significant difference"
             console.print(f"Against the trained priority that it started from: {found.start}{tie}", markup=False)
         verdict = (
             "below every standard rule: worth using"

@@ -56,6 +56,20 @@ class RunFolder:
         return self.path / "best"
 
     @property
+    def _before(self) -> Path:
+        return self.path / "best_before"
+
+    def set_aside(self) -> None:
+        """Keep a copy of ``best/`` for :meth:`put_back`."""
+        shutil.copytree(self.best, self._before, dirs_exist_ok=True)
+
+    def put_back(self) -> None:
+        """The ``best/`` that was set aside, if one was, takes its place again."""
+        if self._before.is_dir():
+            shutil.rmtree(self.best, ignore_errors=True)
+            self._before.rename(self.best)
+
+    @property
     def tensorboard(self) -> Path:
         """Event files."""
         return self.path / "tb"

@@ -137,7 +137,8 @@ class Trainer:
     def _evolve(self, stop: Callable[[], bool]) -> bool:
         """CMA-ES over linear priorities; a stopped search leaves the best so far, begins again, and finds the same."""
         section, state = self.config.evolve, self.state
-        before, state.step, known = state.total - state.step, 0, state.evolved
+        before, state.step, known = state.total - state.step, 0, (state.reached, state.evolved)
+        self.folder.put_back()
         settings = EvolveSettings(
             section.steps, section.population, section.instances, section.refresh, section.sigma,
             section.validate_every, self.config.features.blocks, self.config.threads,
@@ -164,18 +165,19 @@ class Trainer:
                 break
         judged = self._judge.linear(weights)
         if state.step == total:
-            state.evolved = weights.tolist()
+            state.reached, state.evolved = 0, weights.tolist()
             self._consider("evolved", *judged)
             return True
-        if known is not None:
-            earlier = self._judge.linear(np.array(known))
-            if earlier[0].mean() < judged[0].mean():  # an attempt before this one got further
-                weights, judged = np.array(known), earlier
-        reached, state.evolved = state.total, weights.tolist()
+        state.reached, state.evolved = state.total, weights.tolist()
+        if known[1] is not None:
+            earlier = self._judge.linear(np.array(known[1]))
+            if earlier[0].mean() <= judged[0].mean():  # an attempt before this one found as good a priority
+                (state.reached, state.evolved), judged = known, earlier
         state.step, state.total = 0, before
         self._save()
-        state.total = reached
-        self._consider("evolved", *judged)  # after saving: a run that goes on searches and decides anew
+        self.folder.set_aside()  # a run that goes on searches and decides anew
+        state.total = state.reached
+        self._consider("evolved", *judged)
         return False
 
     def _train_network(self, stage: Stage, stop: Callable[[], bool]) -> bool:

@@ -26,8 +26,9 @@ class TrainerState:
         decisions: simulated decisions.
         elapsed: seconds of training.
         evolved: ``[F]`` weights that evolve has found so far.
+        reached: steps in all stages when a stopped evolve stage had found them.
         scale: factor of the base priority, once calibrated.
-        best: ``{"cost", "step", "kind"}`` of the checkpoint in ``best/``.
+        best: ``{"cost", "step", "kind"}`` of the checkpoint in ``best/``, or set aside by a stopped evolve stage.
         history: one mapping of metrics for each validation.
         optimiser: state of the optimiser of the stage in progress.
     """
@@ -38,6 +39,7 @@ class TrainerState:
     decisions: int = 0
     elapsed: float = 0.0
     evolved: list[float] | None = None
+    reached: int = 0
     scale: float | None = None
     best: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)

@@ -54,6 +54,18 @@ def test_nothing_is_late_without_deadlines() -> None:
     assert cost_function(draw_wide(1, due=False), "slo")(np.full(99, 1e9)) == 0
 
 
+def test_runs_of_a_population_equal_single_runs_also_where_logs_must_grow() -> None:
+    grown = 0
+    for seed in SEEDS:
+        replay = draw_wide(seed)
+        arena, alone = Arena(replay, "flow_time"), Arena(replay, "flow_time")
+        room = len(arena.simulator.state.alloc)
+        population = np.array([random_base(seed + k) for k in range(4)])
+        assert arena.run_each_linear(population) == [alone.run_linear(vector) for vector in population]
+        grown += len(arena.simulator.state.alloc) > room
+    assert grown > 0
+
+
 def test_an_arena_forgets_the_run_before() -> None:
     for seed in SEEDS:
         replay = draw_wide(seed)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from dagsched.errors import CheckpointError, ConfigError
+from dagsched.learn import trainer as trainer_module
 from dagsched.learn.checkpoint import load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
+from dagsched.learn.evolve import Progress
 from dagsched.learn.run_folder import STATE
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
@@ -82,7 +84,7 @@ def test_a_search_that_is_stopped_leaves_the_best_so_far(tmp_path):
     assert result.best["cost"] == trainer._judge.linear(kept.base)[0].mean() < trainer.state.history[0]["eval/cost"]
 
     again = Trainer(config(**long), out=tmp_path / "run", resume=True)
-    assert again.run(lambda: again.state.step == 2).best["cost"] == result.best["cost"]  # a short attempt loses nothing
+    assert again.run(lambda: again.state.step == 2).best == result.best  # a short attempt loses nothing
     assert (load_checkpoint(tmp_path / "run" / "best").base == kept.base).all()
 
     assert Trainer(config(**long), out=tmp_path / "run", resume=True).run().finished
@@ -92,6 +94,29 @@ def test_a_search_that_is_stopped_leaves_the_best_so_far(tmp_path):
     for name in ("validation", "result"):
         one, two = (json.loads((tmp_path / run / "eval" / f"{name}.json").read_text()) for run in ("run", "whole"))
         assert one == two
+
+
+def test_what_a_stopped_search_left_does_not_outlive_a_search_that_ends_elsewhere(tmp_path, monkeypatch, finished):
+    good = load_checkpoint(finished[0] / "best").base
+
+    def search(start, train, validation, settings, *, seed, stop):
+        """A better ratio need not be a better mean cost, which is what counts in the end."""
+        yield Progress(1, 1.0, 0.99, good, 0.3)
+        if not stop():
+            yield Progress(2, 1.0, 0.98, -good, 0.3)
+
+    monkeypatch.setattr(trainer_module, "evolve", search)
+    chosen = {"stages": ["evolve"], "evolve": {**SMALL["evolve"], "steps": 2}}
+    trainer = Trainer(config(**chosen), out=tmp_path / "run")
+    assert trainer.run(lambda: trainer.state.step == 1).best["kind"] == "evolved"
+    resumed = Trainer(config(**chosen), out=tmp_path / "run", resume=True).run()
+    whole = Trainer(config(**chosen), out=tmp_path / "whole").run()
+    assert resumed.best == whole.best
+    assert resumed.best["kind"] == "rule"
+    assert same(weights(tmp_path / "run" / "best"), weights(tmp_path / "whole" / "best"))
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == sorted(
+        p.name for p in (tmp_path / "whole").iterdir()
+    )
 
 
 def test_a_run_that_stopped_before_its_first_save_begins_again(finished, tmp_path):
