@@ -1,6 +1,7 @@
 """The folder of one run: configuration, where it comes from, TensorBoard, checkpoints, the best model, evaluations.
 
-runs/<name>-s<seed>/{config.yaml, meta.json, tb/, checkpoints/step_N/, best/, eval/}
+runs/<name>-s<seed>/{config.yaml, meta.json, tb/, checkpoints/step_N/, best/, eval/}; ``best_before/`` where an evolve
+stage was stopped: the ``best/`` from before that stage.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dagsched import __version__
 from dagsched.errors import ConfigError
 from dagsched.features.schema import schema_hash
 from dagsched.files import write_atomic
+from dagsched.learn.checkpoint_files import read_folder, write_folder
 from dagsched.learn.config import TrainConfig
 
 STATE = "trainer_state.pt"
@@ -61,13 +63,13 @@ class RunFolder:
 
     def set_aside(self) -> None:
         """Keep a copy of ``best/`` for :meth:`put_back`."""
-        shutil.copytree(self.best, self._before, dirs_exist_ok=True)
+        _copy(self.best, self._before)
 
     def put_back(self) -> None:
         """The ``best/`` that was set aside, if one was, takes its place again."""
         if self._before.is_dir():
-            shutil.rmtree(self.best, ignore_errors=True)
-            self._before.rename(self.best)
+            _copy(self._before, self.best)
+            shutil.rmtree(self._before)
 
     @property
     def tensorboard(self) -> Path:
@@ -132,6 +134,11 @@ class RunFolder:
     def _steps(self) -> list[int]:
         names = [f.name for f in (self.path / "checkpoints").glob("step_*") if (f / STATE).is_file()]
         return sorted(int(name[5:]) for name in names if re.fullmatch(r"step_\d{1,12}", name))
+
+
+def _copy(checkpoint: Path, to: Path) -> None:
+    """Copy a checkpoint folder, whole or not at all."""
+    write_folder(to, read_folder(checkpoint, sorted(file.name for file in checkpoint.iterdir())))
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: str = "") -> Sequence[str]:

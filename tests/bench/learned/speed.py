@@ -29,6 +29,8 @@ from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 from tests.bench.learned.rows import head, note, row
 
+NETWORKS = {"build": 16, "online-layered": 2}
+"""Suites on which a network is timed too, and on how many instances."""
 CHAINS = 79
 CLUSTER = Cluster.pooled({"cpu": 16.0, "memory": 64.0})
 
@@ -67,9 +69,9 @@ def measure_latency(options: Namespace) -> None:
 def measure_speed(options: Namespace) -> None:
     """Simulated decisions per second of the stages evolve and ppo; networks as in ``--checkpoint``, else untrained."""
     head("suite", "stage", "threads", "decisions/s", "note")
-    for name in ("build", "online-layered"):
+    for name in (*NETWORKS, "online-tpch-like", "rcpsp-60", "rcpsp-120"):
         suite = Suite.load(name)
-        count = options.limit or (16 if name == "build" else 2)
+        count = options.limit or (16 if suite.objective == "makespan" else 8)
         arenas = [Arena(suite.replay("train", k), suite.objective) for k in range(count)]
         base = start_weights("lft" if suite.objective == "makespan" else "srw")
         length = sum(_decisions(arena, base) for arena in arenas)
@@ -83,7 +85,8 @@ def measure_speed(options: Namespace) -> None:
                 length * len(vectors) / took,
                 f"{count} instances, {length // count} decisions each",
             )
-            _speed_of_ppo(name, arenas, base, threads, options)
+            if name in NETWORKS:
+                _speed_of_ppo(name, arenas[: NETWORKS[name]], base, threads, options)
 
 
 def _speed_of_ppo(name: str, arenas: list[Arena], base: np.ndarray, threads: int, options: Namespace) -> None:
