@@ -265,7 +265,7 @@ def test_control_c_stops_with_130_and_the_same_command_resumes(folder: Path, tmp
     slow.write_text(
         "import time\n\n\ndef score(state):\n    time.sleep(0.003)\n    return -state.ready_time[state.eligible]\n"
     )
-    arguments = ["compare", source, "--policies", f"fcfs,{slow}:score", "--noise", "0.2", "--replays", "32"]
+    arguments = ["compare", source, "--policies", f"fcfs,{slow}:score", "--noise", "0.2", "--replays", "8"]
     arguments = [str(a) for a in [*arguments, "--jobs", "2", "--out"]]
     with subprocess.Popen(
         [sys.executable, "-m", "dagsched", *arguments, str(out)],
