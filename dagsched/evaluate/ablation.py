@@ -69,6 +69,7 @@ def variants(planner: str, modes: Iterable[str], base: str, rule: str) -> tuple[
         found.append(changed(planner, wait="0" if options.wait else "1"))
     if "tree" in running:
         found += [changed(planner, select=select) for select in SELECTIONS if select != options.select]
+        found.append(changed(planner, commit="0" if options.commit else "1"))
     if running & {"tree", "race"} and base != rule:
         found.append(changed(planner, prior=rule))
     if "race" in running:
@@ -189,6 +190,9 @@ _WORDS: Mapping[str, Callable[[str], str]] = {
         options_of(spec).leaf, f"leaf: {options_of(spec).leaf}"
     ),
     "wait": lambda spec: "with WAIT" if options_of(spec).wait else "without WAIT",
+    "commit": lambda spec: f"new schedules tried for {options_of(spec).commit:g} gaps"
+    if options_of(spec).commit
+    else "new schedules taken untried",
     "select": lambda spec: _SELECTION_WORDS[options_of(spec).select],
     "prior": lambda spec: f"starts from {options_of(spec).prior}",
     "scenarios": lambda spec: f"{options_of(spec).scenarios} scenarios",

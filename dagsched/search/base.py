@@ -111,6 +111,10 @@ class Desk:
         self.grow()
         self.take_root()
 
+    def restart(self) -> None:
+        """Put the scratch back to the root."""
+        rollout.restore_scratch(self.problem, self.root, self.scratch, self.view)
+
     def open(self) -> IntArray:
         """Unfinished tasks of arrived workflows."""
         return np.asarray(self.view.open[: self.view.counter[rollout.OPEN]])
@@ -122,7 +126,7 @@ class Desk:
 
 
 class Base(Protocol):
-    """A policy that can go on from the scratch; it restores the scratch to the root first."""
+    """A policy that can go on from where the scratch is."""
 
     name: str
 
@@ -144,7 +148,7 @@ class KeyBase:
     def roll(self, desk: Desk, most: int = MANY) -> int:
         """See :class:`Base`."""
         desk.buckets.key[:] = self.key
-        return int(rollout.run_keys(desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.truth, most))
+        return int(rollout.run_keys(desk.problem, desk.scratch, desk.buckets, desk.truth, most))
 
     def pick(self, desk: Desk, legal: IntArray) -> int:
         """See :class:`Base`."""
@@ -159,7 +163,6 @@ class ScoreBase:
 
     def roll(self, desk: Desk, most: int = MANY) -> int:
         """See :class:`Base`."""
-        rollout.restore_scratch(desk.problem, desk.root, desk.scratch, desk.view)
         return int(kernel.run_by_score(desk.problem, desk.scratch, desk.truth, self.rule, most))
 
     def pick(self, desk: Desk, legal: IntArray) -> int:  # noqa: ARG002
@@ -181,7 +184,6 @@ class LearnedBase:
         for old, new in zip(runner.tracker, tracker, strict=True):
             np.copyto(new, old)
         tracker.counter[features.SEEN_DECISIONS] = 0
-        rollout.restore_scratch(problem, desk.root, desk.scratch, desk.view)
         if not isinstance(runner, NetworkRunner):
             return int(
                 learned_kernel.run_by_linear(
@@ -207,8 +209,10 @@ class LearnedBase:
 
 def roll_whole(base: Base, desk: Desk, most: int = MANY) -> None:
     """Run a base policy from the root in the scratch, with as much room for logs as it takes."""
+    desk.restart()
     while base.roll(desk, most) == kernel.GROW:
         desk.regrow()
+        desk.restart()
 
 
 def first_rolled(base: Base, desk: Desk) -> int:

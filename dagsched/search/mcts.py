@@ -45,9 +45,9 @@ class Incumbent:
         self.at = 0
         self.value = np.inf
 
-    def replace(self, desk: Desk, value: float) -> None:
-        """Take over the schedule that was logged last."""
-        (self.time, self.task), self.at, self.value = desk.taken(), 0, value
+    def replace(self, found: tuple[FloatArray, IntArray], value: float) -> None:
+        """Take over a schedule: (seconds, tasks) of its decisions."""
+        (self.time, self.task), self.at, self.value = found, 0, value
 
     def next(self, now: float) -> int | None:
         """Its decision at this moment; ``None`` if it is not about this moment."""
@@ -183,6 +183,7 @@ class TreeSearcher(Searcher):
     def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
         super().__init__(simulator, desk, base, options)
         self.incumbent = Incumbent()
+        self._until, self._followed = -np.inf, np.nan  # see _pays
         self.arms = rooting.new_arms(options.candidates + 8)
         self.tree = growing.new_tree(_TREE_NODES if options.select == "puct" else options.candidates + 8)
 
@@ -213,7 +214,9 @@ class TreeSearcher(Searcher):
         """A schedule of all that has arrived: the base policy's, or the old plan with new work put in."""
         when, old = self.incumbent.rest()
         roll_whole(self.base, self.desk)
-        self.incumbent.replace(self.desk, self.value())
+        value = self.value()
+        self.incumbent.replace(self.desk.taken(), value)
+        self._until, self._followed = self.simulator.now + self._commitment(), value
         if len(old) and (self.options.simulations or self.options.budget_ms):
             time_, task = self.incumbent.rest()
             planned = np.full(len(self.desk.whole.task), np.inf)
@@ -227,7 +230,8 @@ class TreeSearcher(Searcher):
         roll_whole(KeyBase("incumbent", self.desk.noise.key), self.desk)
         value = self.value()
         if value < self.incumbent.value:
-            self.incumbent.replace(self.desk, value)
+            self.incumbent.replace(self.desk.taken(), value)
+            self._until = -np.inf
 
     def _search(self, legal: IntArray, now: float, waiting: bool) -> None:
         desk = self.desk
@@ -239,8 +243,46 @@ class TreeSearcher(Searcher):
             tasks = np.append(tasks, WAIT)
         best = self._grow(tasks, first) if self.options.select == "puct" else self._play(tasks, first)
         if best < self.incumbent.value:
-            self.incumbent.replace(desk, best)
-            self.load_keys(self.incumbent.rest()[1])
+            found = desk.taken()
+            if self._commitment() == 0 or self._pays(found, now):
+                self.incumbent.replace(found, best)
+                self.load_keys(self.incumbent.rest()[1])
+
+    def _commitment(self) -> float:
+        """Seconds for which a schedule can be expected to be followed, from the arrivals so far; 0 = to the end."""
+        arrival, arrived = self.simulator.replay.arrival, self.desk.arrived
+        return self.options.commit * float(arrival[arrived - 1] - arrival[0]) / max(arrived - 1, 1)
+
+    def _pays(self, found: tuple[FloatArray, IntArray], now: float) -> bool:
+        """Whether a schedule is better also if it is followed for a while only, and the base policy goes on from there.
+
+        At the next arrival the base policy's new schedule replaces nearly every old one, so that what a schedule
+        gains after that is never seen.
+        """
+        commitment = self._commitment()
+        if self._until < now + _LEAST_FOLLOWED * commitment:
+            self._until = now + commitment
+            self._followed = self._follow(*self.incumbent.rest())
+        time_, task = found
+        cost = self._follow(time_[task >= 0], task[task >= 0])
+        if cost >= self._followed:
+            return False
+        self._followed = cost
+        return True
+
+    def _follow(self, time_: FloatArray, task: IntArray) -> float:
+        """Cost of these starts up to the moment in ``_until`` and the base policy from there on."""
+        desk, status = self.desk, kernel.GROW
+        while status == kernel.GROW:
+            desk.restart()
+            status = rollout.follow(desk.problem, desk.scratch, desk.truth, time_, task, self._until)
+            if status == kernel.DECIDE:
+                status = self.base.roll(desk)
+            if status == kernel.GROW:
+                desk.regrow()
+        if status != kernel.DONE:
+            raise AssertionError("a schedule cannot be followed; please report this as a bug of dagsched")
+        return float(rollout.cost_of(desk.problem, desk.scratch, desk.view))
 
     def _play(self, tasks: IntArray, first: int) -> float:
         """Sequential halving (or equal shares) over first actions; the least cost found."""
@@ -282,6 +324,7 @@ class TreeSearcher(Searcher):
 
 
 _LEAST_HORIZON = 14
+_LEAST_FOLLOWED = 0.25
 _REFIT = 8
 """Simulations that the value learns from before it is fitted again."""
 _WIDTH = 4

@@ -26,6 +26,8 @@ OPTIONS: Mapping[str, str] = {
     "leaf": "what a simulation ends with: rollout, value (learned in place) or mix (auto: rollout for makespan)",
     "prior": "base policy: ppo, evolved or a rule (auto: evolved if a checkpoint fits, else the best rule)",
     "select": "tree: halving, puct or uniform (halving)",
+    "commit": "tree, streams: mean gaps between arrivals for which a new schedule must pay if the base policy goes on "
+    "from there; 0 = it need only be better to the end (1)",
     "wait": "1 = WAIT is an action (1)",
     "workers": "plan: processes (1)",
     "seed": "random seed (0)",
@@ -52,6 +54,7 @@ class SearchOptions:
     leaf: str = "auto"
     prior: str = "auto"
     select: str = "halving"
+    commit: float = 1.0
     wait: bool = True
     workers: int = 1
     seed: int = 0
@@ -83,14 +86,15 @@ class SearchOptions:
         return cls(
             spec=spec,
             search=pick("search", SEARCHES),
-            budget_ms=_seconds(spec, options, "budget_ms", BUDGET_MS),
+            budget_ms=_number(spec, options, "budget_ms", BUDGET_MS),
             simulations=option_int(spec, options, "simulations", 1, 1) if "simulations" in options else 0,
-            time_limit=_seconds(spec, options, "time_limit", math.inf),
+            time_limit=_number(spec, options, "time_limit", math.inf),
             scenarios=option_int(spec, options, "scenarios", 64, 2),
             candidates=option_int(spec, options, "candidates", 8, 1),
             leaf=pick("leaf", LEAVES),
             prior=options.get("prior", "auto"),
             select=pick("select", SELECTIONS),
+            commit=_number(spec, options, "commit", 1.0),
             wait=wait == "1",
             workers=option_int(spec, options, "workers", 1, 1),
             seed=option_int(spec, options, "seed", 0),
@@ -110,7 +114,7 @@ def with_options(spec: str, given: Mapping[str, object]) -> str:
     return ":".join([name, *parts, *added])
 
 
-def _seconds(spec: str, options: Mapping[str, str], key: str, default: float) -> float:
+def _number(spec: str, options: Mapping[str, str], key: str, default: float) -> float:
     text = options.get(key)
     if text is None:
         return default

@@ -29,6 +29,8 @@ from dagsched.simulator.kernel import (
     TRANSFERS,
     ZERO,
     _advance,
+    _fits_somewhere,
+    _has_room,
     _log_decision,
     _place,
     _push_event,
@@ -294,12 +296,35 @@ def restore_scratch(P, R, D, V):
 
 
 @entry
-def run_keys(P, R, D, V, B, truth, most):
-    """From the root with the priority of ``B.key``, to the end or for so many decisions; returns a status."""
-    restore(P, R, D, V)
-    V.counter[SIMULATIONS] += 1
+def run_keys(P, D, B, truth, most):
+    """Go on in the scratch with the priority of ``B.key``, to the end or for so many decisions; returns a status."""
     fill_buckets(D, B)
     return go_by_priority(P, D, truth, B, most)
+
+
+@entry
+def follow(P, D, truth, time, task, until):
+    """Start tasks in the scratch at the times given, ascending, up to a moment; returns a status."""
+    for k in range(len(time)):
+        if time[k] > until:
+            break
+        if D.task[task[k]].unstarted == 0:  # random placement found room for more of its instances before
+            continue
+        # several events may share a moment: work of no duration, a slot and what waits for it
+        while D.clock[NOW] < time[k] or D.task[task[k]].pending > 0 or not _fits_somewhere(P, D, task[k]):
+            status = _advance(P, D)
+            if status != DECIDE:
+                return status
+        if not _has_room(P, D):
+            return GROW
+        _start(P, D, truth, task[k], _place(P, D, task[k]), ZERO)
+    return DECIDE
+
+
+@entry
+def cost_of(P, D, V):
+    """Cost of the finished scratch, whose decisions are not logged."""
+    return cost(P, D, V)
 
 
 @entry

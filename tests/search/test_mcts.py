@@ -22,6 +22,8 @@ from dagsched.search import mcts
 from dagsched.search.budget import BEGAN, EACH, Budget, begin
 from dagsched.search.contained import contained_specs
 from dagsched.search.leaf import BROKEN, CUT, TAUGHT
+from dagsched.search.mcts import MctsPolicy
+from dagsched.search.options import SearchOptions
 from dagsched.simulator import kernel
 from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import Simulator
@@ -279,6 +281,48 @@ def test_running_decision_by_decision_changes_nothing(search: str) -> None:
         while not simulator.done:
             step(1)
         assert same(simulator.schedule(spec), run(replay, spec))
+
+
+# --------------------------------------------------------------------------- commitment
+
+
+@pytest.mark.parametrize("select", TREES)
+def test_a_commitment_beyond_the_end_is_none(select: str) -> None:
+    """Followed to its end, a schedule costs what it costs: the base policy has nothing left to decide."""
+    searched = 0
+    for seed in range(6):
+        replay, spec = stream(seed, exact=True), f"mcts-rules:search=tree:select={select}:simulations=12:objective=flow_time"
+        free = run(replay, f"{spec}:commit=0")
+        assert same(free, run(replay, f"{spec}:commit=1e9"))
+        searched += not same(free, run(replay, "srw*cp"))
+    assert searched > 2
+
+
+@pytest.mark.parametrize("prior", ["ljf", "srw"])  # a fixed priority, and a score that changes
+def test_a_schedule_is_followed_for_a_while_and_the_base_goes_on(prior: str) -> None:
+    """One core, busy until 4 with a workflow of 0; of two that came at 2, one of 2 s and one of 1 s, worked by hand."""
+    made = [Workflow.from_tasks(name, [Task(name, long, {"cpu": 1})], arrival=at)
+            for name, long, at in (("a", 4.0, 0.0), ("b", 2.0, 2.0), ("c", 1.0, 2.0))]  # fmt: skip
+    simulator = Simulator(many_workflows(made, Cluster.pooled({"cpu": 1})))
+    policy = MctsPolicy("hand", SearchOptions("hand", search="tree", simulations=1, prior=prior), learning=False)
+    searcher = policy.searcher(simulator, "flow_time")
+    assert isinstance(searcher, mcts.TreeSearcher)
+    for task in range(2):
+        while not len(simulator.eligible()):
+            simulator.advance()
+        if task == 0:
+            simulator.start(0)
+    assert simulator.now == 4.0
+    searcher.desk.take_root()
+    shortest, longest = 4 + 3 + 5, 4 + 4 + 5  # flow times of a, b and c
+    planned = {True: [2, 1], False: [1, 2]}  # the shorter one first or not
+    starts = {True: np.array([4.0, 5.0]), False: np.array([4.0, 6.0])}
+    for first in (True, False):
+        for until, expected in ((3.0, prior == "srw"), (4.0, first), (9.0, first)):
+            searcher._until = until
+            cost = searcher._follow(starts[first], np.array(planned[first]))
+            assert cost == (shortest if expected else longest)
+    assert searcher._commitment() == pytest.approx(2.0 / 2)  # arrivals at 0, 2 and 2
 
 
 # --------------------------------------------------------------------------- leak
@@ -556,6 +600,7 @@ def test_a_race_without_noise_is_not_worse_than_its_base_on_average() -> None:
         ("select=ucb", "select is 'ucb', expected one of halving, puct, uniform"),
         ("leaf=guess", "leaf is 'guess', expected one of auto, rollout, value, mix"),
         ("wait=yes", "wait is 'yes', expected 0 or 1"),
+        ("commit=-1", "commit is '-1', expected a finite number >= 0"),
         ("budget_ms=-1", "budget_ms is '-1', expected a finite number >= 0"),
         ("budget_ms=nan", "budget_ms is 'nan'"),
         ("budget_ms=inf", "budget_ms is 'inf'"),
