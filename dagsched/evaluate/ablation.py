@@ -190,9 +190,11 @@ _WORDS: Mapping[str, Callable[[str], str]] = {
         options_of(spec).leaf, f"leaf: {options_of(spec).leaf}"
     ),
     "wait": lambda spec: "with WAIT" if options_of(spec).wait else "without WAIT",
-    "commit": lambda spec: f"new schedules tried for {options_of(spec).commit:g} gaps"
-    if options_of(spec).commit
-    else "new schedules taken untried",
+    "commit": lambda spec: (
+        f"new schedules tried for {options_of(spec).commit:g} gaps"
+        if options_of(spec).commit
+        else "new schedules taken untried"
+    ),
     "select": lambda spec: _SELECTION_WORDS[options_of(spec).select],
     "prior": lambda spec: f"starts from {options_of(spec).prior}",
     "scenarios": lambda spec: f"{options_of(spec).scenarios} scenarios",

@@ -73,6 +73,8 @@ class Tracker(NamedTuple):
     order: IntArray  # [T] tasks in the order in which they were fully started
     signal: FloatArray  # [16]
     resource: FloatArray  # [7, R] s of work (see Constants) or shares
+    unstarted: FloatArray  # [W, R] s of work of each workflow
+    left: FloatArray  # [W] sum over resources of all unstarted work x the workflow's; of the look in `stamp`
     longest: FloatArray  # [W] s, largest bottom level of a ready task; of the look in `stamp`
     stamp: IntArray  # [W]
     running: IntArray  # [T] heap of running tasks by `end`
@@ -89,6 +91,8 @@ def new_tracker(problem: Problem) -> Tracker:
         order=np.zeros(tasks, np.int64),
         signal=np.zeros(16),
         resource=np.zeros((7, problem.capacity.shape[1])),
+        unstarted=np.zeros((workflows, problem.capacity.shape[1])),
+        left=np.zeros(workflows),
         longest=np.zeros(workflows),
         stamp=np.zeros(workflows, np.int64),
         running=np.zeros(tasks, np.int64),
@@ -104,6 +108,8 @@ def reset_tracker(X):
     for w in range(len(X.started)):
         X.started[w] = 0
         X.stamp[w] = 0
+        for r in range(X.unstarted.shape[1]):
+            X.unstarted[w, r] = 0.0
     for task in range(len(X.end)):
         X.end[task] = np.nan
     for k in range(X.resource.shape[0]):
@@ -194,6 +200,7 @@ def _catch_up(P, S, K, X):
             for r in range(K.work.shape[1]):
                 seconds = K.work[task, r] * P.task[task].instances
                 X.resource[UNSTARTED, r] += seconds
+                X.unstarted[w, r] += seconds
                 X.resource[ARRIVED_WORK, r] += seconds
     while X.counter[SEEN_DECISIONS] < S.counter[DECISIONS]:
         task = S.decision[X.counter[SEEN_DECISIONS]].task
@@ -205,13 +212,15 @@ def _catch_up(P, S, K, X):
             continue  # a later decision on the same task has been counted already
         _push_running(P, S, X, task)
         X.seen[task] -= begun
+        w = P.task[task].workflow & INDEX
         for r in range(K.work.shape[1]):
+            X.unstarted[w, r] -= K.work[task, r] * begun
             left = X.resource[UNSTARTED, r] - K.work[task, r] * begun
             X.resource[UNSTARTED, r] = left if left > ROUNDING * X.resource[ARRIVED_WORK, r] else 0.0
         if X.seen[task] == 0:
             X.order[X.counter[STARTED]] = task
             X.counter[STARTED] += 1
-            X.started[P.task[task].workflow] += 1
+            X.started[w] += 1
 
 
 @entry
@@ -232,6 +241,9 @@ def _look_at_ready(P, S, K, X):
         if X.stamp[w] != look:
             X.stamp[w] = look
             X.longest[w] = bottom
+            X.left[w] = 0.0
+            for r in range(K.work.shape[1]):
+                X.left[w] += X.resource[UNSTARTED, r] * X.unstarted[w, r]
             active += 1
             late += K.deadline[w] < S.clock[NOW]
         elif bottom > X.longest[w]:
@@ -317,6 +329,7 @@ def _fill_children(P, S, X, task, out):
 _UNLOCKS = _AT["unlocks"]
 _DEMAND_FREE = _AT["demand_free"]
 _LOAD_DEMAND = _AT["load_demand"]
+_LEFT_WORK = _AT["left_work"]
 
 
 @inner
@@ -406,6 +419,12 @@ def fill_dynamic(P, S, K, X, task, node, out):
     out[FIRST_DYNAMIC + 26] = estimate * inverse if hinders else 0.0
     _fill_children(P, S, X, task, out)
     _fill_resources(K, X, task, inverse, out)
+    left = max(X.left[w], 0.0) * X.signal[PER_BOUND]
+    out[_LEFT_WORK] = left * inverse
+    out[_LEFT_WORK + 1] = left * inverse / (1.0 + left * inverse)
+    out[_LEFT_WORK + 2] = left * X.signal[PER_BOUND]
+    out[_LEFT_WORK + 3] = X.longest[w] * inverse
+    out[_LEFT_WORK + 4] = X.started[w] / (P.workflow_ptr[w + 1] - P.workflow_ptr[w])
 
 
 @inner

@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-VERSION = 1
+VERSION = 2
 CLIP = 5.0
 """Standard deviations at which normalised features are clipped."""
 MOST_CANDIDATES = 64
@@ -25,12 +25,13 @@ TYPES = 3
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One column: ``unit`` is what a value of one means; models choose ``block``s (``base``, ``typed``, ``khop``)."""
+    """One column: ``unit`` is what a value of one means; models choose a ``block``."""
 
     name: str
     unit: str
     meaning: str
     block: str = "base"
+    """``base``, ``typed``, ``workflow`` or ``khop``."""
 
 
 TASK_FEATURES: tuple[Feature, ...] = (
@@ -99,6 +100,12 @@ TASK_FEATURES: tuple[Feature, ...] = (
     Feature("starve_tail", "scale", "sum over resources of starvation x descendants' work / capacity", "typed"),
     Feature("starve_near", "share", "sum over resources of starvation x nearness of work on it", "typed"),
     Feature("starve_child", "share", "sum over resources of starvation x the children's mean demand", "typed"),
+    # workflow: what is left of the task's workflow, in room and not only in time
+    Feature("left_work", "scale", "sum over resources of load x the workflow's unstarted work", "workflow"),
+    Feature("some_left_work", "share", "the same x, as x / (1 + x)", "workflow"),
+    Feature("left_bound", "bound", "the same in units of the bound", "workflow"),
+    Feature("left_path", "scale", "largest bottom level of a ready task of the workflow", "workflow"),
+    Feature("begun", "share", "fully started tasks of the workflow / its tasks", "workflow"),
     *(Feature(f"demand_{k}", "largest node", f"demand share of type {k}", "typed") for k in range(1, TYPES + 1)),
     *(Feature(f"tail_{k}", "scale", f"descendants' work / capacity of type {k}", "typed") for k in range(1, TYPES + 1)),
     *(

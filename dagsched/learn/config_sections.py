@@ -62,12 +62,13 @@ class Features(Section):
     """Blocks of task features besides the base ones."""
 
     typed: bool = Field(default=True, description="what lies below a task by resource")
+    workflow: bool = Field(default=False, description="what is left of the task's workflow, by resource: for streams")
     khop: bool = Field(default=False, description="fixed neighbour aggregations: the control of a graph network")
 
     @property
     def blocks(self) -> tuple[str, ...]:
         """Names of the blocks in use."""
-        return ("base", *(("typed",) if self.typed else ()), *(("khop",) if self.khop else ()))
+        return ("base", *(name for name in ("typed", "workflow", "khop") if getattr(self, name)))
 
 
 class EvolveSection(Section):

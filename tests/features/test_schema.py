@@ -29,7 +29,7 @@ def test_names_are_unique_and_every_feature_says_what_it_is() -> None:
     for features in (schema.TASK_FEATURES, schema.GLOBAL_FEATURES, schema.GROUP_FEATURES):
         assert len({f.name for f in features}) == len(features)
         assert all(f.meaning and f.unit for f in features)
-    assert {f.block for f in schema.TASK_FEATURES} == {"base", "typed", "khop"}
+    assert {f.block for f in schema.TASK_FEATURES} == {"base", "typed", "workflow", "khop"}
 
 
 def test_what_the_encoder_reads_is_fixed_when_the_workflow_arrives() -> None:
@@ -46,7 +46,7 @@ def test_the_hash_changes_with_any_meaning(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_blocks_divide_the_columns() -> None:
-    every = [schema.columns((block,)) for block in ("base", "typed", "khop")]
+    every = [schema.columns((block,)) for block in ("base", "typed", "workflow", "khop")]
     assert sorted(sum(every, ())) == list(range(len(schema.TASK_NAMES)))
     assert schema.columns(("base", "typed")) == tuple(sorted(every[0] + every[1]))
 

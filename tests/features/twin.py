@@ -222,6 +222,16 @@ class Moment:
         }
         left = math.fsum(f.own[t] * self.left[t] for t in f.members[w]) / scale
         longest = max(f.bottom[t] for t in self.ready if f.workflow[t] == w)
+        mine = [math.fsum(f.work[t][r] * self.left[t] for t in f.members[w]) for r in f.resources]
+        of_all = sum(load * work for load, work in zip(self.load, mine, strict=True))
+        begun = [t for t in f.members[w] if self.left[t] == 0 and not f.milestone[t]]
+        row |= {
+            "left_work": of_all / scale,
+            "some_left_work": of_all / (scale + of_all),
+            "left_bound": of_all / self.bound,
+            "left_path": longest / scale,
+            "begun": len(begun) / len(f.members[w]),
+        }
         due = f.deadline[w] < math.inf
         laxity = clip((f.deadline[w] - self.now - bottom) / scale, 5.0) if due else 5.0
         row |= {

@@ -291,7 +291,8 @@ def test_a_commitment_beyond_the_end_is_none(select: str) -> None:
     """Followed to its end, a schedule costs what it costs: the base policy has nothing left to decide."""
     searched = 0
     for seed in range(6):
-        replay, spec = stream(seed, exact=True), f"mcts-rules:search=tree:select={select}:simulations=12:objective=flow_time"
+        replay = stream(seed, exact=True)
+        spec = f"mcts-rules:search=tree:select={select}:simulations=12:objective=flow_time"
         free = run(replay, f"{spec}:commit=0")
         assert same(free, run(replay, f"{spec}:commit=1e9"))
         searched += not same(free, run(replay, "srw*cp"))
