@@ -32,6 +32,7 @@ from dagsched.env.view import (
     fill_view,
 )
 from dagsched.features import kernel as features
+from dagsched.features import schema
 from dagsched.features.kernel import look
 from dagsched.policies import learned_kernel
 from dagsched.policies.learned_kernel import _before, _gather
@@ -256,4 +257,4 @@ def step(P, S, truth, K, X, L, N, E, V, action):
             return DECIDE
 
 
-drop_stale(step, kernel.__file__, features.__file__, learned_kernel.__file__, view.__file__)
+drop_stale(step, kernel.__file__, features.__file__, schema.__file__, learned_kernel.__file__, view.__file__)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.features import kernel as features
+from dagsched.features import schema
 from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_dynamic, fill_fixed, fill_global, fill_groups
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import ARRIVED, EVENTS, READY, inner
@@ -253,4 +254,4 @@ def fill_view(P, S, K, X, N, E, V):
     _show_groups(P, S, K, N, E, V)
 
 
-drop_stale(_unit, kernel.__file__, features.__file__)
+drop_stale(_unit, kernel.__file__, features.__file__, schema.__file__)

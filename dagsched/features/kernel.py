@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dagsched.features import schema
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
@@ -541,6 +542,6 @@ def observe(P, S, K, X, candidates, tasks, general, groups):
     return count
 
 
-drop_stale(observe, kernel.__file__)
+drop_stale(observe, kernel.__file__, schema.__file__)
 assert len(GLOBAL_NAMES) == 16
 assert len(GROUP_NAMES) == 7

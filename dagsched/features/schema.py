@@ -105,7 +105,7 @@ TASK_FEATURES: tuple[Feature, ...] = (
     Feature("some_left_work", "share", "the same x, as x / (1 + x)", "workflow"),
     Feature("left_bound", "bound", "the same in units of the bound", "workflow"),
     Feature("left_path", "scale", "largest bottom level of a ready task of the workflow", "workflow"),
-    Feature("begun", "share", "fully started tasks of the workflow / its tasks", "workflow"),
+    Feature("begun", "share", "fully started tasks of the workflow, milestones left out, / its tasks", "workflow"),
     *(Feature(f"demand_{k}", "largest node", f"demand share of type {k}", "typed") for k in range(1, TYPES + 1)),
     *(Feature(f"tail_{k}", "scale", f"descendants' work / capacity of type {k}", "typed") for k in range(1, TYPES + 1)),
     *(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.features import kernel as features
+from dagsched.features import schema
 from dagsched.features.kernel import (
     AFTER_DYNAMIC,
     FIRST_DYNAMIC,
@@ -648,4 +649,4 @@ def new_record(head: Head, groups: int, decisions: int, rows: int) -> Record:
     )
 
 
-drop_stale(run_by_network, kernel.__file__, features.__file__)
+drop_stale(run_by_network, kernel.__file__, features.__file__, schema.__file__)

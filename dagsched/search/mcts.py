@@ -265,13 +265,13 @@ class TreeSearcher(Searcher):
             self._followed = self._follow(*self.incumbent.rest())
         time_, task = found
         cost = self._follow(time_[task >= 0], task[task >= 0])
-        if cost >= self._followed:
+        if cost >= self._followed * (1.0 - _ROUNDING):
             return False
         self._followed = cost
         return True
 
     def _follow(self, time_: FloatArray, task: IntArray) -> float:
-        """Cost of these starts up to the moment in ``_until`` and the base policy from there on."""
+        """Cost of these starts up to ``_until`` and the base policy from there on; infinite if not possible."""
         desk, status = self.desk, kernel.GROW
         while status == kernel.GROW:
             desk.restart()
@@ -280,9 +280,7 @@ class TreeSearcher(Searcher):
                 status = self.base.roll(desk)
             if status == kernel.GROW:
                 desk.regrow()
-        if status != kernel.DONE:
-            raise AssertionError("a schedule cannot be followed; please report this as a bug of dagsched")
-        return float(rollout.cost_of(desk.problem, desk.scratch, desk.view))
+        return float(rollout.cost_of(desk.problem, desk.scratch, desk.view)) if status == kernel.DONE else np.inf
 
     def _play(self, tasks: IntArray, first: int) -> float:
         """Sequential halving (or equal shares) over first actions; the least cost found."""
@@ -325,6 +323,8 @@ class TreeSearcher(Searcher):
 
 _LEAST_HORIZON = 14
 _LEAST_FOLLOWED = 0.25
+"""Share of the commitment below which the moment up to which schedules are followed moves on."""
+_ROUNDING = 1e-12
 _REFIT = 8
 """Simulations that the value learns from before it is fitted again."""
 _WIDTH = 4

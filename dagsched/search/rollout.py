@@ -26,12 +26,14 @@ from dagsched.simulator.kernel import (
     NONE,
     NOW,
     READY,
+    STUCK,
     TRANSFERS,
     ZERO,
     _advance,
     _fits_somewhere,
     _has_room,
     _log_decision,
+    _next_event,
     _place,
     _push_event,
     _sort,
@@ -304,20 +306,29 @@ def run_keys(P, D, B, truth, most):
 
 @entry
 def follow(P, D, truth, time, task, until):
-    """Start tasks in the scratch at the times given, ascending, up to a moment; returns a status."""
+    """Start tasks in the scratch at the times given, ascending, and wait between them, up to a moment.
+
+    Returns a status, STUCK if a start is not possible at its time: random placement may have gone another way.
+    """
     for k in range(len(time)):
         if time[k] > until:
             break
-        if D.task[task[k]].unstarted == 0:  # random placement found room for more of its instances before
+        if D.task[task[k]].unstarted == 0:
             continue
         # several events may share a moment: work of no duration, a slot and what waits for it
         while D.clock[NOW] < time[k] or D.task[task[k]].pending > 0 or not _fits_somewhere(P, D, task[k]):
             status = _advance(P, D)
             if status != DECIDE:
                 return status
+            if D.clock[NOW] > time[k]:
+                return STUCK
         if not _has_room(P, D):
             return GROW
         _start(P, D, truth, task[k], _place(P, D, task[k]), ZERO)
+    while D.clock[NOW] < until and _next_event(P, D) <= until:
+        status = _advance(P, D)
+        if status != DECIDE:
+            return status
     return DECIDE
 
 

@@ -299,6 +299,44 @@ def test_a_commitment_beyond_the_end_is_none(select: str) -> None:
     assert searched > 2
 
 
+def test_a_commitment_refuses_what_pays_too_late() -> None:
+    differ = 0
+    for seed in range(6):
+        replay, spec = stream(seed, exact=True), "mcts-rules:search=tree:simulations=12:objective=flow_time"
+        differ += not same(run(replay, spec), run(replay, f"{spec}:commit=0"))
+    assert differ > 0
+
+
+@pytest.mark.parametrize("prior", ["ljf", "srw", "evolved", "ppo"])
+def test_following_the_base_to_any_moment_and_then_the_base_is_the_base(
+    prior: str, checkpoints: dict[str, Path]
+) -> None:
+    learned = {"checkpoint": str(checkpoints[prior])} if prior in checkpoints else {}
+    followed = 0
+    for seed in range(8):
+        simulator = Simulator(draw_wide(seed, batch=False, exact=True))
+        if simulator.replay.options.placement == "random":
+            continue
+        policy = MctsPolicy("base", SearchOptions("base", search="tree", prior=prior), learned, bool(learned))
+        searcher = policy.searcher(simulator, "flow_time")
+        assert isinstance(searcher, mcts.TreeSearcher)
+        going = simulator.advance()
+        while going and not len(simulator.eligible()):
+            going = simulator.advance()
+        if not going:
+            continue
+        searcher.desk.take_root()
+        mcts.roll_whole(searcher.base, searcher.desk)
+        expected, (time, task) = searcher.value(), searcher.desk.taken()
+        if (task < 0).any():  # where the base waits on purpose, it may start something else once it goes on
+            continue
+        for until in [0.0, *np.linspace(simulator.now, time[-1], 7), np.inf]:
+            searcher._until = float(until)
+            assert searcher._follow(time, task) == pytest.approx(expected, rel=1e-12)
+            followed += 1
+    assert followed > 20
+
+
 @pytest.mark.parametrize("prior", ["ljf", "srw"])  # a fixed priority, and a score that changes
 def test_a_schedule_is_followed_for_a_while_and_the_base_goes_on(prior: str) -> None:
     """One core, busy until 4 with a workflow of 0; of two that came at 2, one of 2 s and one of 1 s, worked by hand."""
