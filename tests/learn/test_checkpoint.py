@@ -202,7 +202,7 @@ def test_edited_files_are_found(folder, name, edit):
         ("normaliser.json", lambda d: d["node"].update(estimate=[0.0, 0.0]), "node"),
         ("schema.json", lambda d: d["task"].pop(0), "only here estimate"),
         ("schema.json", lambda d: d["global"][0].update(name="luck"), "only there luck; only here progress"),
-        ("schema.json", lambda d: d.update(version=0), "version 0 there, 1 here"),
+        ("schema.json", lambda d: d.update(version=0), "version 0 there, 2 here"),
         ("schema.json", lambda d: d["group"][0].update(unit="m"), "changed nodes"),
         ("schema.json", lambda d: d["node"].reverse(), "another order"),
     ],
