@@ -244,7 +244,7 @@ class TreeSearcher(Searcher):
         best = self._grow(tasks, first) if self.options.select == "puct" else self._play(tasks, first)
         if best < self.incumbent.value:
             found = desk.taken()
-            if self._commitment() == 0 or self._pays(found, now):
+            if self._pays(found, now):
                 self.incumbent.replace(found, best)
                 self.load_keys(self.incumbent.rest()[1])
 
@@ -260,6 +260,8 @@ class TreeSearcher(Searcher):
         gains after that is never seen.
         """
         commitment = self._commitment()
+        if commitment == 0:
+            return True
         if self._until < now + _LEAST_FOLLOWED * commitment:
             self._until = now + commitment
             self._followed = self._follow(*self.incumbent.rest())

@@ -192,7 +192,7 @@ class Rolling:
         desk, key = self.desk, -self._population.best_start
         status = GROW
         while status == GROW:
-            rollout.restore_scratch(desk.problem, desk.root, desk.scratch, desk.view)
+            desk.restart()
             status = run_list(
                 desk.problem, desk.scratch, desk.truth, self._rest, self._problem, self._work, key,
                 self._population.tries,
