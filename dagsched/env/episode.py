@@ -118,6 +118,7 @@ class Episode:
             noise=np.zeros(0),
             row=np.zeros(len(TASK_NAMES)),
             spread=np.array([np.inf, -np.inf]),
+            reads_left=np.zeros(1, np.int64),
         )
         project(self.constants, self._linear)
         self._scale = _scale(replay, self.constants, rules.normaliser, layout)

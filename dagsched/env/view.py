@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dagsched.features import kernel as features
 from dagsched.features import schema
-from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_dynamic, fill_fixed, fill_global, fill_groups
+from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_global, fill_groups, fill_task
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import ARRIVED, EVENTS, READY, inner
 from dagsched.simulator.stale import drop_stale
@@ -144,8 +144,7 @@ def _show_candidates(P, S, K, X, N, E, V):
     for k in range(count):
         at = E.candidate[k]
         task = E.eligible[at]
-        fill_dynamic(P, S, K, X, task, E.node[at], E.row)
-        fill_fixed(K, X, task, E.row)
+        fill_task(P, S, K, X, task, E.node[at], E.row)
         if graph:
             V.candidate_task[k] = task
             for f in range(len(E.row)):

@@ -75,7 +75,6 @@ class Tracker(NamedTuple):
     signal: FloatArray  # [16]
     resource: FloatArray  # [7, R] s of work (see Constants) or shares
     unstarted: FloatArray  # [W, R] s of work of each workflow
-    left: FloatArray  # [W] sum over resources of all unstarted work x the workflow's; of the look in `stamp`
     longest: FloatArray  # [W] s, largest bottom level of a ready task; of the look in `stamp`
     stamp: IntArray  # [W]
     running: IntArray  # [T] heap of running tasks by `end`
@@ -93,7 +92,6 @@ def new_tracker(problem: Problem) -> Tracker:
         signal=np.zeros(16),
         resource=np.zeros((7, problem.capacity.shape[1])),
         unstarted=np.zeros((workflows, problem.capacity.shape[1])),
-        left=np.zeros(workflows),
         longest=np.zeros(workflows),
         stamp=np.zeros(workflows, np.int64),
         running=np.zeros(tasks, np.int64),
@@ -242,9 +240,6 @@ def _look_at_ready(P, S, K, X):
         if X.stamp[w] != look:
             X.stamp[w] = look
             X.longest[w] = bottom
-            X.left[w] = 0.0
-            for r in range(K.work.shape[1]):
-                X.left[w] += X.resource[UNSTARTED, r] * X.unstarted[w, r]
             active += 1
             late += K.deadline[w] < S.clock[NOW]
         elif bottom > X.longest[w]:
@@ -330,7 +325,7 @@ def _fill_children(P, S, X, task, out):
 _UNLOCKS = _AT["unlocks"]
 _DEMAND_FREE = _AT["demand_free"]
 _LOAD_DEMAND = _AT["load_demand"]
-_LEFT_WORK = _AT["left_work"]
+LEFT_WORK = _AT["left_work"]
 
 
 @inner
@@ -375,7 +370,10 @@ def _fill_resources(K, X, task, inverse, out):
 
 @inner
 def fill_dynamic(P, S, K, X, task, node, out):
-    """Write the columns that change with the state; ``node`` is where the placement rule would put the task."""
+    """Write the columns that change with the state, but for those of :func:`fill_left`.
+
+    ``node`` is where the placement rule would put the task.
+    """
     now, inverse = S.clock[NOW], X.signal[PER_SCALE]
     w = P.task[task].workflow & INDEX
     estimate, bottom, share = P.task[task].fastest, P.task[task].bottom, P.task[task].share
@@ -420,12 +418,21 @@ def fill_dynamic(P, S, K, X, task, node, out):
     out[FIRST_DYNAMIC + 26] = estimate * inverse if hinders else 0.0
     _fill_children(P, S, X, task, out)
     _fill_resources(K, X, task, inverse, out)
-    left = max(X.left[w], 0.0) * X.signal[PER_BOUND]
-    out[_LEFT_WORK] = left * inverse
-    out[_LEFT_WORK + 1] = left * inverse / (1.0 + left * inverse)
-    out[_LEFT_WORK + 2] = left * X.signal[PER_BOUND]
-    out[_LEFT_WORK + 3] = X.longest[w] * inverse
-    out[_LEFT_WORK + 4] = X.started[w] / (P.workflow_ptr[w + 1] - P.workflow_ptr[w])
+
+
+@inner
+def fill_left(P, X, task, out):
+    """Write the columns of what is left of the task's workflow, which few priorities read."""
+    inverse, w = X.signal[PER_SCALE], P.task[task].workflow & INDEX
+    left = 0.0
+    for r in range(X.unstarted.shape[1]):
+        left += X.resource[UNSTARTED, r] * X.unstarted[w, r]
+    left = max(left, 0.0) * X.signal[PER_BOUND]
+    out[LEFT_WORK] = left * inverse
+    out[LEFT_WORK + 1] = left * inverse / (1.0 + left * inverse)
+    out[LEFT_WORK + 2] = left * X.signal[PER_BOUND]
+    out[LEFT_WORK + 3] = X.longest[w] * inverse
+    out[LEFT_WORK + 4] = X.started[w] / (P.workflow_ptr[w + 1] - P.workflow_ptr[w])
 
 
 @inner
@@ -435,6 +442,14 @@ def fill_fixed(K, X, task, out):
     for k in range(K.fixed.shape[1]):
         at = k if k < FIRST_DYNAMIC else k + AFTER_DYNAMIC - FIRST_DYNAMIC
         out[at] = K.fixed[task, k] * inverse if K.is_time[k] else K.fixed[task, k]
+
+
+@inner
+def fill_task(P, S, K, X, task, node, out):
+    """Write all columns of a task, ``[F]``, that would start on ``node``."""
+    fill_dynamic(P, S, K, X, task, node, out)
+    fill_left(P, X, task, out)
+    fill_fixed(K, X, task, out)
 
 
 @inner
@@ -535,8 +550,7 @@ def observe(P, S, K, X, candidates, tasks, general, groups):
     look(P, S, K, X)
     count = _eligible(P, S, candidates)
     for k in range(min(count, len(candidates))):
-        fill_dynamic(P, S, K, X, candidates[k], kernel._place(P, S, candidates[k]), tasks[k])
-        fill_fixed(K, X, candidates[k], tasks[k])
+        fill_task(P, S, K, X, candidates[k], kernel._place(P, S, candidates[k]), tasks[k])
     fill_global(P, S, X, general)
     fill_groups(P, S, K, groups)
     return count

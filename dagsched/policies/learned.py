@@ -86,6 +86,7 @@ class LinearRunner:
             noise=np.zeros(tasks if noise else 0),
             row=np.zeros(features.TASK_COUNT),
             spread=np.array([np.inf, -np.inf]),
+            reads_left=np.zeros(1, np.int64),
         )
         if weights is not None:
             self.set_weights(weights)

@@ -16,12 +16,14 @@ from dagsched.features import schema
 from dagsched.features.kernel import (
     AFTER_DYNAMIC,
     FIRST_DYNAMIC,
+    LEFT_WORK,
     STARTED,
     _catch_up,
     fill_dynamic,
-    fill_fixed,
     fill_global,
     fill_groups,
+    fill_left,
+    fill_task,
     look,
 )
 from dagsched.features.schema import CLIP, MOST_CANDIDATES
@@ -67,11 +69,12 @@ class Linear(NamedTuple):
     noise: FloatArray  # [T] added to the score of each task (sampling), or [0]
     row: FloatArray  # [F] scratch
     spread: FloatArray  # [2] least and largest score met so far
+    reads_left: IntArray  # [1] 1 if a weight reads what `fill_left` writes
 
 
 @entry
 def project(K, L):
-    """Fill ``L.fixed``: what the fixed columns add to each task's score."""
+    """Note what the weights read: fill ``L.fixed``, what the fixed columns add to each task's score, and the rest."""
     for task in range(K.fixed.shape[0]):
         timed, plain = 0.0, 0.0
         for k in range(K.fixed.shape[1]):
@@ -83,6 +86,10 @@ def project(K, L):
                 plain += part
         L.fixed[task, 0] = timed
         L.fixed[task, 1] = plain
+    L.reads_left[0] = 0
+    for k in range(LEFT_WORK, AFTER_DYNAMIC):
+        if L.weights[k] != 0.0:
+            L.reads_left[0] = 1
 
 
 @inner
@@ -91,13 +98,17 @@ def linear_score(P, S, K, X, L, task, node):
     fill_dynamic(P, S, K, X, task, node, L.row)
     score = L.fixed[task, 0] / X.signal[features.SCALE] + L.fixed[task, 1]
     one, two, three, four = 0.0, 0.0, 0.0, 0.0  # one sum would wait for itself at every step
-    for k in range(FIRST_DYNAMIC, AFTER_DYNAMIC - 3, 4):
+    for k in range(FIRST_DYNAMIC, LEFT_WORK - 3, 4):
         one += L.weights[k] * L.row[k]
         two += L.weights[k + 1] * L.row[k + 1]
         three += L.weights[k + 2] * L.row[k + 2]
         four += L.weights[k + 3] * L.row[k + 3]
-    for k in range(AFTER_DYNAMIC - (AFTER_DYNAMIC - FIRST_DYNAMIC) % 4, AFTER_DYNAMIC):
+    for k in range(LEFT_WORK - (LEFT_WORK - FIRST_DYNAMIC) % 4, LEFT_WORK):
         one += L.weights[k] * L.row[k]
+    if L.reads_left[0]:
+        fill_left(P, X, task, L.row)
+        for k in range(LEFT_WORK, AFTER_DYNAMIC):
+            two += L.weights[k] * L.row[k]
     score += (one + two) + (three + four)
     if len(L.noise) > 0:
         score += L.noise[task]
@@ -461,8 +472,7 @@ def _wait_logit(N, W, count):
 def _fill_candidate(P, S, K, X, N, W, k):
     at = W.candidate[k]
     task = W.eligible[at]
-    fill_dynamic(P, S, K, X, task, W.node[at], W.row)
-    fill_fixed(K, X, task, W.row)
+    fill_task(P, S, K, X, task, W.node[at], W.row)
     for f in range(len(N.columns)):
         W.x[k, f] = _normalise(W.row[N.columns[f]], N.x_mean[f], N.x_scale[f])
 

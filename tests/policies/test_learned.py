@@ -7,8 +7,9 @@ import pytest
 
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.features.linear import START, start_weights
+from dagsched.features.schema import TASK_FEATURES
 from dagsched.policies import rules
-from dagsched.policies.learned import NetworkRunner, make_runner
+from dagsched.policies.learned import LinearRunner, NetworkRunner, make_runner
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
@@ -129,6 +130,44 @@ def test_an_untrained_network_decides_as_its_base_with_more_tasks_than_candidate
     found = schedule_with(replay, untrained)
     assert found.truncated_decisions > 80
     assert decisions(found) == decisions(schedule_with(replay, base))
+
+
+def test_what_a_priority_reads_is_found_anew_for_each() -> None:
+    left = [k for k, feature in enumerate(TASK_FEATURES) if feature.block == "workflow"]
+    differ = 0
+    for seed in range(30, 36):
+        replay = draw_wide(seed)
+        plain = random_base(seed)
+        plain[left] = 0.0
+        one_each = np.repeat(plain[None], len(left), axis=0)
+        one_each[range(len(left)), left] = 50.0
+        weights = np.vstack([plain, *one_each, plain])
+        together = LinearRunner(Simulator(replay)).run_each(weights)
+        for row, finish in zip(weights, together, strict=True):
+            by_hand = follow_features(replay, row)
+            np.testing.assert_array_equal(by_hand.task_finish, finish)
+            differ += not np.array_equal(finish, together[0])
+    assert differ > 5
+
+
+def follow_features(replay: Replay, weights: FloatArray) -> Schedule:
+    """The schedule of a priority that reads all its features at every decision."""
+    simulator, watch = Simulator(replay), Watch(replay)
+    tie = simulator.problem.tie
+    going = simulator.advance()
+    while going:
+        able = simulator.eligible()
+        if not len(able):  # an overdue task waits for room
+            going = simulator.wait()
+            continue
+        tasks, features, _, _ = watch.observe(simulator)
+        score = features[np.isin(tasks, able)] @ weights
+        likely = able[score >= score.max() - 1e-9 * np.abs(score).max()]
+        simulator.start(likely[np.argmin(tie[likely])])
+        going = len(simulator.eligible()) > 0 or simulator.advance()
+    schedule = simulator.schedule("by hand")
+    validate(schedule)
+    return schedule
 
 
 def test_equal_scores_leave_the_choice_to_the_common_tie_order() -> None:
