@@ -64,7 +64,7 @@ _LABELS = {
     "ratio_lb": "completion time / lower bound",
     "mean_flow_time": "mean flow time",
     "p95_flow_time": "95th percentile flow time",
-    "weighted_flow_time": "weighted flow time",
+    "weighted_flow_time": "weighted mean flow time",
     "mean_slowdown": "mean slowdown",
     "slr": "completion time / critical path",
     "gap_known": "gap to the best known",

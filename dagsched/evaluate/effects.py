@@ -22,7 +22,7 @@ from dagsched.evaluate.statistics import (
 from dagsched.evaluate.table import ResultTable
 from dagsched.workflow import FloatArray
 
-OBJECTIVE_METRIC = {"makespan": "makespan", "flow_time": "mean_flow_time", "slo": "slo_violation_rate"}
+OBJECTIVE_METRIC = {"makespan": "makespan", "flow_time": "weighted_flow_time", "slo": "slo_violation_rate"}
 """The metric that decides what "best" means for each objective."""
 
 SIGNIFICANCE = 0.05

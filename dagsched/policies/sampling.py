@@ -61,7 +61,7 @@ class SamplingOptions:
         improve: forward-backward improvement of every sample.
         scales: sample ``k`` adds Gumbel noise of ``scales[k % len(scales)]`` x (max - min of the rule's keys);
             sample 0 is the plain rule.
-        objective: ``makespan`` or ``flow_time`` (mean over workflows).
+        objective: ``makespan`` or ``flow_time`` (mean over workflows by weight).
         seed: of the noise.
     """
 
@@ -249,7 +249,7 @@ def _sample_pooled(
         pooled_problem(replay, order),
         replay.first_arrival,
         OBJECTIVES[options.objective],
-        (replay.workflow_of[order], len(replay.workflows)),
+        (replay.workflow_of[order], weight_shares(replay)),
         -math.inf if flow_time else lower_bound(replay, realised=False),
     )
     return float(value), plan_from_starts(replay, start[problem.tie])
@@ -280,10 +280,16 @@ def _sample_nodes(
     return best, best_plan
 
 
+def weight_shares(replay: Replay) -> FloatArray:
+    """``[W]`` weights of the workflows as shares of their sum."""
+    return np.asarray(replay.weight / replay.weight.sum())
+
+
 def objective_value(replay: Replay, finish: FloatArray, objective: str) -> float:
-    """Makespan, or mean flow time, in seconds of finish times ``[T]``."""
+    """Makespan, or weighted mean flow time, in seconds of finish times ``[T]``."""
     if objective == "flow_time":
-        return float((np.maximum.reduceat(finish, replay.workflow_ptr[:-1]) - replay.arrival).mean())
+        flow = np.maximum.reduceat(finish, replay.workflow_ptr[:-1]) - replay.arrival
+        return float((weight_shares(replay) * flow).sum())
     return float(finish.max() - replay.first_arrival)
 
 

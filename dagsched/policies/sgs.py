@@ -240,8 +240,8 @@ def perturb(score, scale, state, key):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _value(objective, last_finish, origin, finish, workflow_of, latest):  # type: ignore[no-untyped-def]
-    """Makespan, or the mean over workflows of their last finish, in seconds after the origin."""
+def _value(objective, last_finish, origin, finish, workflow_of, share, latest):  # type: ignore[no-untyped-def]
+    """Makespan, or the mean over workflows by weight (``share``) of their last finish, in seconds after the origin."""
     if objective == MAKESPAN:
         return last_finish - origin
     for w in range(len(latest)):
@@ -250,8 +250,8 @@ def _value(objective, last_finish, origin, finish, workflow_of, latest):  # type
         latest[workflow_of[task]] = max(latest[workflow_of[task]], finish[task])
     total = 0.0
     for w in range(len(latest)):
-        total += latest[w] - origin
-    return total / len(latest)
+        total += share[w] * (latest[w] - origin)
+    return total
 
 
 @inner
@@ -263,7 +263,7 @@ def _copy(source, target):  # type: ignore[no-untyped-def]
 @entry
 def best_of(passes, score, noise, generation, improve, problem, origin, objective, owners, bound):  # type: ignore[no-untyped-def]
     """The best of ``passes`` schedules from perturbed priorities; ``noise`` is ``(scales, seed)``,
-    ``owners`` ``(workflow_of[T], number of workflows)``.
+    ``owners`` ``(workflow_of[T], share[W])``.
 
     Sample ``k`` adds Gumbel noise of ``scales[k % len(scales)]``; sample 0 is unperturbed. Mixed generation
     takes turns, parallel first. With ``improve`` each sample is followed by rounds of a backward and a forward
@@ -274,14 +274,14 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
     """
     tasks = len(score)
     scales, seed = noise
-    workflow_of, workflows = owners
+    workflow_of, share = owners
     work = new_work(tasks, problem[1].shape[1])
     backward = _reversed(problem)
     state = np.array([seed], np.uint64)
     key, start, finish = np.empty(tasks), np.empty(tasks), np.empty(tasks)
     back_start, back_finish = np.empty(tasks), np.empty(tasks)
     best, best_start = np.inf, np.empty(tasks)
-    used, sample, latest = 0, 0, np.empty(workflows)
+    used, sample, latest = 0, 0, np.empty(len(share))
     while used < passes and best > bound:
         perturb(score, scales[sample % len(scales)] if sample else 0.0, state, key)
         if generation == PARALLEL or (generation == MIXED and sample % 2 == 0):
@@ -289,7 +289,7 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
         else:
             length = serial(key, problem, work, origin, start, finish)
         used, sample = used + 1, sample + 1
-        value = _value(objective, length, origin, finish, workflow_of, latest)
+        value = _value(objective, length, origin, finish, workflow_of, share, latest)
         if value < best:
             best = value
             _copy(start, best_start)
@@ -297,7 +297,7 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
             serial(finish, backward, work, 0.0, back_start, back_finish)
             shorter = serial(back_finish, problem, work, origin, start, finish)
             used += 2
-            value = _value(objective, shorter, origin, finish, workflow_of, latest)
+            value = _value(objective, shorter, origin, finish, workflow_of, share, latest)
             if value < best:
                 best = value
                 _copy(start, best_start)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.policies import sgs
-from dagsched.policies.sampling import OBJECTIVES, pooled_problem
+from dagsched.policies.sampling import OBJECTIVES, pooled_problem, weight_shares
 from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
 from dagsched.search import budget
@@ -203,7 +203,7 @@ def _try_candidate(P, lengths, problem, work, origin, objective, owners, bound, 
 
     Justification shortens a makespan; for the flow time the better one of the schedules before and after is kept.
     """
-    workflow_of, latest = owners
+    workflow_of, share, latest = owners
     backward = _reversed(problem)
     key, start, finish, late, later, second = P.tries[0], P.tries[1], P.tries[2], P.tries[3], P.tries[4], P.tries[5]
     third = P.tries[6]
@@ -215,13 +215,13 @@ def _try_candidate(P, lengths, problem, work, origin, objective, owners, bound, 
     else:
         last = parallel(key, problem, work, origin, start, finish)
     P.counter[PASSES] += 1
-    value = _value(objective, last, origin, finish, workflow_of, latest)
+    value = _value(objective, last, origin, finish, workflow_of, share, latest)
     while P.counter[PASSES] + 2 <= limit and value > bound:
         serial(finish, backward, work, 0.0, late, later)
         _pin(pin, later)
         shorter = serial(later, problem, work, origin, second, third)
         P.counter[PASSES] += 2
-        found = _value(objective, shorter, origin, third, workflow_of, latest)
+        found = _value(objective, shorter, origin, third, workflow_of, share, latest)
         if found > value:
             break
         better = found < value
@@ -239,7 +239,7 @@ def search_slice(P, lengths, problem, work, origin, objective, owners, bound, un
 
     A candidate is never cut by a slice, only by ``limit``: slices of any size give the same search. ``problem`` and
     ``work`` are those of :mod:`dagsched.policies.sgs`, ``lengths[E]`` the lengths of the elites in seconds, ``owners``
-    ``(workflow_of[T], latest[W])``.
+    ``(workflow_of[T], share[W], latest[W])``.
     """
     while P.counter[PASSES] < until and P.best[0] > bound:
         _try_candidate(P, lengths, problem, work, origin, objective, owners, bound, limit, P.seed[0, :0])
@@ -268,7 +268,8 @@ def _decode_again(P, lengths, problem, work, origin, objective, owners, pin, e):
         key[t] = -P.start[e, t]
     _pin(pin, key)
     last = serial(key, problem, work, origin, start, finish)
-    P.value[e], lengths[e] = _value(objective, last, origin, finish, owners[0], owners[1]), last - origin
+    workflow_of, share, latest = owners
+    P.value[e], lengths[e] = _value(objective, last, origin, finish, workflow_of, share, latest), last - origin
     _copy(start, P.start[e])
     if P.value[e] < P.best[0]:
         P.best[0] = P.value[e]
@@ -330,7 +331,7 @@ class Neighbourhood:
         self._place = tie
         self._problem = pooled_problem(replay, order)
         self._work = sgs.new_work(tasks, replay.demand.shape[1])
-        self._owners = replay.workflow_of[order], np.empty(len(replay.workflows))
+        self._owners = replay.workflow_of[order], weight_shares(replay), np.empty(len(replay.workflows))
         self._objective, self._bound, self._origin = OBJECTIVES[objective], bound, replay.first_arrival
         self._lengths = np.zeros(MOST_ELITES)
         self._population = new_population(np.ascontiguousarray(seeds[:, order]), stream)

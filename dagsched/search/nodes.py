@@ -21,7 +21,7 @@ from dagsched.policies import insertion, sgs
 from dagsched.policies.base import Plan
 from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
 from dagsched.policies.listing import Inserter
-from dagsched.policies.sampling import OBJECTIVES
+from dagsched.policies.sampling import OBJECTIVES, weight_shares
 from dagsched.policies.sgs import _value
 from dagsched.replay import Replay
 from dagsched.search import neighbourhood
@@ -323,16 +323,16 @@ def search_slice(P, D, forward, backward, profiles, origin, objective, owners, b
 
     A candidate is never cut by a slice, only by ``limit``. ``forward`` and ``backward`` are problems of
     :mod:`dagsched.policies.insertion`, ``profiles`` its nodes (returned, since the pool may move), ``owners``
-    is ``(workflow_of[T], latest[W], finish[T], position[T], group[T])``.
+    is ``(workflow_of[T], share[W], latest[W], finish[T], position[T], group[T])``.
     """
-    workflow_of, latest, finish, position, group = owners
+    workflow_of, share, latest, finish, position, group = owners
     tasks = len(P.key)
     while P.counter[PASSES] < until and P.best[0] > bound:
         mine = _propose(P, forward, workflow_of)
         P.counter[CANDIDATES] += 1
         last, profiles = _decode(P, D, P.key, forward, profiles, origin)
         P.counter[PASSES] += 1
-        value = _value(objective, last, origin, D.finish, workflow_of, latest)
+        value = _value(objective, last, origin, D.finish, workflow_of, share, latest)
         _note(P, D, value)
         improve = True
         while improve and P.counter[PASSES] + 2 <= limit and value > bound:
@@ -345,7 +345,7 @@ def search_slice(P, D, forward, backward, profiles, origin, objective, owners, b
                 _hold(P, t, group[t])
             shorter, profiles = _decode(P, D, P.key, forward, profiles, origin)
             P.counter[PASSES] += 2
-            found = _value(objective, shorter, origin, D.finish, workflow_of, latest)
+            found = _value(objective, shorter, origin, D.finish, workflow_of, share, latest)
             _note(P, D, found)
             if found > value:
                 for t in range(tasks):
@@ -387,6 +387,7 @@ class NodeSearch:
         self._profiles: Any = empty_profiles(np.ascontiguousarray(cluster.capacity), node_group, 0.0)
         self._owners = (
             replay.workflow_of,
+            weight_shares(replay),
             np.empty(len(replay.workflows)),
             np.empty(tasks),
             np.empty(tasks, np.int64),

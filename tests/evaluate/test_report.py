@@ -278,7 +278,7 @@ def test_rates_are_steady_by_points_also_where_the_best_is_zero() -> None:
 
 
 def test_times_with_a_zero_are_steady_by_seconds_and_others_by_ratio() -> None:
-    waits = [{**row, "mean_flow_time": float(str(row["mean_wait"]))} for row in rows(3)]
+    waits = [{**row, "weighted_flow_time": float(str(row["mean_wait"]))} for row in rows(3)]
     data = build_report(waits, objective="flow_time")
     assert [spread.worst for spread in data.spreads.rows] == [0.0, 1.0, 2.0]
     assert "difference in seconds" in render_report(data)
@@ -295,7 +295,7 @@ def test_gantt_captions_show_the_objective(drawn: list[Schedule]) -> None:
     name = drawn[0].replay.workload.name
     table = [{**row, "workload": name if row["workload"] == "workload-0" else row["workload"]} for row in rows()]
     for row in table:
-        row["mean_flow_time"] = 1000.0 + 10 * int(str(row["policy"])[-1])
+        row["weighted_flow_time"] = 1000.0 + 10 * int(str(row["policy"])[-1])
     page = render_report(build_report(table, [drawn[0], changed(drawn[1], policy="policy-3")], objective="flow_time"))
-    assert "mean flow time 1,000 s, completion time" in page
-    assert "mean flow time 1,030 s, completion time" in page
+    assert "weighted mean flow time 1,000 s, completion time" in page
+    assert "weighted mean flow time 1,030 s, completion time" in page

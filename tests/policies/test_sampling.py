@@ -119,9 +119,9 @@ def test_forward_backward_improvement_by_hand() -> None:
     worst = np.array([4.0, 3.0, 2.0, 1.0])
     assert run(sgs.serial, replay, worst)[0] == 9
     problem = pooled_problem(replay, np.arange(4))
-    order = np.zeros(4, np.int64), 1
+    owners = np.zeros(4, np.int64), np.ones(1)
     value, start, used = sgs.best_of(
-        3, worst, (np.zeros(1), np.uint64(0)), sgs.SERIAL, True, problem, 0.0, sgs.MAKESPAN, order, 0.0
+        3, worst, (np.zeros(1), np.uint64(0)), sgs.SERIAL, True, problem, 0.0, sgs.MAKESPAN, owners, 0.0
     )
     assert (value, used) == (6, 3)
     assert start[2] == 0
@@ -163,7 +163,7 @@ def test_n_counts_every_pass_of_a_forward_backward_round() -> None:
             problem,
             0.0,
             sgs.MAKESPAN,
-            (np.zeros(len(replay), np.int64), 1),
+            (np.zeros(len(replay), np.int64), np.ones(1)),
             0.0,
         )[2]
         assert used == n

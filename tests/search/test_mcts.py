@@ -61,15 +61,6 @@ def value(schedule: Schedule, objective: str) -> float:
     return objective_value(schedule.replay, schedule.task_finish, objective)
 
 
-def weighted(schedule: Schedule, objective: str) -> float:
-    """As a search decision by decision sees it: flow times count by the weights of their workflows."""
-    if objective == "makespan":
-        return schedule.makespan
-    replay = schedule.replay
-    last = np.maximum.reduceat(schedule.task_finish, replay.workflow_ptr[:-1])
-    return float((replay.weight * (last - replay.arrival)).sum())
-
-
 def same(one: Schedule, two: Schedule) -> bool:
     return all(getattr(one, field).tobytes() == getattr(two, field).tobytes() for field in FIELDS)
 
@@ -127,8 +118,8 @@ def test_a_tree_over_a_batch_is_never_worse_than_its_base(select: str, simulatio
         replay, prior = batch(seed), PRIORS[seed % len(PRIORS)]
         for objective in ("makespan", "flow_time"):
             spec = f"mcts-rules:search=tree:select={select}:prior={prior}:simulations={simulations}"
-            found = weighted(run(replay, f"{spec}:objective={objective}"), objective)
-            base = weighted(simulate(replay, prior), objective)
+            found = value(run(replay, f"{spec}:objective={objective}"), objective)
+            base = value(simulate(replay, prior), objective)
             assert found <= base * (1 + 1e-12), (seed, prior, objective)
             better += found < base
     assert better > (0 if simulations == 1 else 10)

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dagsched.cluster import Cluster
+from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import PolicyError
+from dagsched.evaluate.metrics import completion
 from dagsched.generate import random_workload
 from dagsched.generate.kinds import KINDS
 from dagsched.generate.suite import Suite
@@ -45,6 +46,9 @@ OPTIONS = (
 )
 
 
+TOO_SMALL = Cluster((NodeGroup("one", 1, {"cpu": 1}), NodeGroup("too small", 1, {"cpu": 0.5})))
+
+
 def reached(replay: Replay, result: PlanResult, objective: str = "makespan", policy_seed: int = 0) -> float:
     """The objective of a run by a result, which must be valid."""
     simulator = Simulator(replay, policy_seed=policy_seed)
@@ -67,6 +71,21 @@ def test_flow_time_runs_the_shorter_workflow_first() -> None:
     replay = many_workflows(made, Cluster.pooled({"cpu": 1}))
     result = plan_batch(replay, objective="flow_time", schedules=50)
     assert (result.value, result.bound, result.optimal) == (5.0, -math.inf, False)
+
+
+@pytest.mark.parametrize("cluster", [Cluster.pooled({"cpu": 1}), TOO_SMALL], ids=["one node", "several"])
+@pytest.mark.parametrize(("weight", "value"), [(1.0, 5.0), (4.0, 6.4)])  # (8 + 2) / 2; (4 x 6 + 8) / 5
+def test_flow_times_count_by_weight(cluster: Cluster, weight: float, value: float) -> None:
+    made = [Workflow.from_tasks(n, [Task("t", s, {"cpu": 1})], weight=w) for n, s, w in (("a", 6, weight), ("b", 2, 1))]
+    replay = many_workflows(made, cluster)
+    for schedule in (
+        simulate(replay, "sampling:n=50:objective=flow_time:scales=1"),
+        simulate(replay, "mcts-rules:search=plan:simulations=50:objective=flow_time"),
+        simulate(replay, "mcts-rules:search=tree:simulations=50:objective=flow_time"),
+    ):
+        validate(schedule)
+        assert completion(schedule)["weighted_flow_time"] == pytest.approx(value, rel=1e-12)
+        assert objective_value(replay, schedule.task_finish, "flow_time") == pytest.approx(value, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", [name for name in KINDS if name not in ("tpch", *FILES)])
