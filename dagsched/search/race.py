@@ -142,7 +142,7 @@ def _load_scenario(P, R, D, V, C, k):  # type: ignore[no-untyped-def]
         else:
             seconds = C.seconds[task, group]
         end = D.alloc[alloc].execution + seconds
-        D.alloc[alloc].finish = end if end > now else np.nextafter(now, np.inf)
+        D.alloc[alloc].finish = end if end >= now else np.nextafter(now, np.inf)
         _push_event(D, alloc)
 
 

@@ -190,8 +190,8 @@ def take_root(P, S, R, D, V):
         alloc = R.event[k]
         group = P.node_group[R.alloc[alloc].node]
         end = R.alloc[alloc].execution + P.estimate[R.alloc[alloc].task, group]
-        # overran its estimate: it may end at any moment, but not yet
-        R.alloc[alloc].finish = end if end > S.clock[NOW] else np.nextafter(S.clock[NOW], np.inf)
+        # overran its estimate: it may end at any moment, but not yet; what is due at this moment still ends at it
+        R.alloc[alloc].finish = end if end >= S.clock[NOW] else np.nextafter(S.clock[NOW], np.inf)
         _push_event(R, alloc)
     return DECIDE
 

@@ -51,13 +51,16 @@ def new_arms(most: int) -> Arms:
 
 
 def open_arms(arms: Arms, task: IntArray, incumbent: int, value: float) -> None:
-    """Fill the arms; arm ``incumbent`` (its place, -1: none) is known to lead to a schedule of cost ``value``."""
+    """Fill the arms; arm ``incumbent`` (its place, -1: none) is known to lead to a schedule of cost ``value``.
+
+    That counts as its first simulation, which would follow the incumbent's own keys.
+    """
     count = len(task)
     arms.task[:count] = task
     arms.order[:count] = np.arange(count)
     arms.visits[:count], arms.total[:count], arms.best[:count] = 0, 0.0, np.inf
     if incumbent >= 0:
-        arms.best[incumbent] = value
+        arms.visits[incumbent], arms.total[incumbent], arms.best[incumbent] = 1, value, value
     arms.counter[:] = (count, count, 0, incumbent, 1)
     arms.found[0] = value if incumbent >= 0 else np.inf
 

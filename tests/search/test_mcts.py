@@ -29,6 +29,7 @@ from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.workflow import Task, Workflow
+from dagsched.workload import Workload
 from tests.features.replays import draw_wide
 from tests.policies.leak import check_leak, decided_before, other_future
 from tests.policies.nets import random_checkpoint, saved
@@ -122,7 +123,7 @@ def test_a_tree_over_a_batch_is_never_worse_than_its_base(select: str, simulatio
             base = value(simulate(replay, prior), objective)
             assert found <= base * (1 + 1e-12), (seed, prior, objective)
             better += found < base
-    assert better > (0 if simulations == 1 else 10)
+    assert simulations == 1 or better > 10
 
 
 @pytest.mark.parametrize("max_wait", [0.0, 1.0, 4.0])
@@ -353,6 +354,64 @@ def test_a_schedule_is_followed_for_a_while_and_the_base_goes_on(prior: str) -> 
             cost = searcher._follow(starts[first], np.array(planned[first]))
             assert cost == (shortest if expected else longest)
     assert searcher._commitment() == pytest.approx(2.0 / 2)  # arrivals at 0, 2 and 2
+
+
+@pytest.mark.parametrize("prior", ["ljf", "srw"])
+def test_what_the_incumbent_costs_when_followed_stays_true(prior: str) -> None:
+    """From decision to decision, to its end and for a while, as long as nothing arrives and the moment holds."""
+    checked = improved = 0
+    for seed in range(16):
+        simulator = Simulator(stream(seed, exact=True))
+        policy = MctsPolicy("made", SearchOptions("made", search="tree", simulations=12, prior=prior), learning=False)
+        searcher = policy.searcher(simulator, "flow_time")
+        assert isinstance(searcher, mcts.TreeSearcher)
+        while not simulator.done:
+            before = searcher._followed
+            searcher.run(1)
+            same_mix = simulator.state.counter[kernel.ARRIVED] == searcher.desk.arrived
+            if simulator.done or not same_mix or searcher._until < simulator.now or not searcher._commitment():
+                continue
+            searcher.desk.take_root()
+            until, searcher._until = searcher._until, np.inf
+            when, task = searcher.incumbent.rest()
+            assert searcher._follow(when, task) == pytest.approx(searcher.incumbent.value, rel=1e-9)
+            searcher._until = until
+            assert searcher._follow(when, task) == pytest.approx(searcher._followed, rel=1e-9)
+            checked += 1
+            improved += searcher._followed < before
+    assert checked > 100
+    assert improved > 3
+
+
+def test_following_finds_more_room_where_logs_are_short() -> None:
+    """Logs begin with room for four starts of a task; here are two tasks of sixty."""
+    made = [
+        Workflow.from_tasks(n, [Task("t", 1.0, {"cpu": 1}, instances=60)], arrival=at) for n, at in (("a", 0), ("b", 1))
+    ]
+    cluster, options = Cluster.pooled({"cpu": 3}), SimulationOptions(instances_per_decision=1)
+    simulator = Simulator(Replay.build(Workload("made", made), cluster, options=options))
+    simulator.advance()
+    for _ in range(3):
+        simulator.start(0)
+    simulator.advance()
+    assert simulator.now == 1.0
+
+    def fresh() -> mcts.TreeSearcher:
+        policy = MctsPolicy("made", SearchOptions("made", search="tree", simulations=1, prior="srw"), learning=False)
+        searcher = policy.searcher(simulator, "flow_time")
+        assert isinstance(searcher, mcts.TreeSearcher)
+        searcher.desk.take_root()
+        return searcher
+
+    known = fresh()
+    mcts.roll_whole(known.base, known.desk)
+    cost, (time, task) = known.value(), known.desk.taken()
+    assert cost == 20.0 + 39.0
+    for until in (time[len(time) // 8], np.inf):  # short of room for the base, and for what is followed
+        searcher = fresh()
+        searcher._until, room = float(until), len(searcher.desk.scratch.alloc)
+        assert searcher._follow(time, task) == cost
+        assert len(searcher.desk.scratch.alloc) > room
 
 
 # --------------------------------------------------------------------------- leak

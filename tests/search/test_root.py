@@ -159,11 +159,11 @@ def test_the_search_takes_the_first_action_of_the_best_schedule_found() -> None:
     tree = searcher(simulator, "simulations=8")
     assert tree.decide(simulator.eligible()) == B
     assert tree.incumbent.value == 21.0
-    assert tree.arms.visits[:3].tolist() == [2, 3, 3]
+    assert tree.arms.visits[:3].tolist() == [3, 3, 3]  # the incumbent's own schedule and 8 simulations
 
 
 def test_uniform_visits_all_arms_alike() -> None:
     simulator = one_core()
     tree = searcher(simulator, "simulations=9:select=uniform")
     assert tree.decide(simulator.eligible()) == B
-    assert tree.arms.visits[:3].tolist() == [3, 3, 3]
+    assert tree.arms.visits[:3].tolist() == [4, 3, 3]
