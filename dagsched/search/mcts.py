@@ -33,7 +33,7 @@ from dagsched.simulator.state import read_only
 from dagsched.workflow import FloatArray, IntArray
 
 _DOMAIN = 0x4D435453
-_Z = 1.0
+_Z = 2.0
 
 
 class Incumbent:
