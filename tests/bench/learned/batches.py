@@ -26,10 +26,10 @@ def measure_tpch(options: Namespace) -> None:
     n = options.n or 256
     greedy = [*RULES, *LEARNED]
     untrained = [f"sampling:n={n}:rule={rule}:sgs={sgs}" for rule in RULES[1:] for sgs in ("parallel", "mixed")]
-    sampled = [*untrained, *(f"{name}-sample:n={n}" for name in LEARNED)]
-    found = _table(batches, [*greedy, *sampled], options)
+    sampled = [f"{name}-sample:n={n}:sgs={sgs}" for name in LEARNED for sgs in ("parallel", "mixed")]
+    found = _table(batches, [*greedy, *untrained, *sampled], options)
     _against(batches, found, LEARNED, RULES)
-    _against(batches, found, [f"{name}-sample:n={n}" for name in LEARNED], untrained)
+    _against(batches, found, sampled, untrained)
     _equal_time(batches, found, n, "cp+demand+work:sgs=mixed", options)
 
 
@@ -101,7 +101,7 @@ def _equal_time(
         cells = []
         for size, replays in batches.items():
             learned, control = (
-                found.get((f"{name}-sample:n={n}", size)),
+                found.get((f"{name}-sample:n={n}:sgs=parallel", size)),
                 found.get((f"sampling:n={n}:rule={rule}", size)),
             )
             if learned is None or control is None:
@@ -112,4 +112,4 @@ def _equal_time(
             cells.append(
                 f"{relative(learned.makespan, equal.makespan)} (n={more:,}: {1000 * equal.makespan.mean():,.0f})"
             )
-        row(f"{name}-sample:n={n}", f"sampling:rule={rule}", *cells)
+        row(f"{name}-sample:n={n}:sgs=parallel", f"sampling:rule={rule}", *cells)
