@@ -25,8 +25,11 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
     from rich.columns import Columns
     from rich.text import Text
 
+    from dagsched.evaluate.effects import head_metrics
+
     table = comparison.table
-    tables = [head for metric in head_metrics(table) if (head := _head(table, metric)) is not None]
+    metrics = head_metrics(table, comparison.config.objective, resources=_MAX_RESOURCES)
+    tables = [head for metric in metrics if (head := _head(table, metric)) is not None]
     console.print(Columns(tables, padding=(1, 4)))
     _print_contribution(comparison, console)
     console.print()
@@ -38,13 +41,6 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
         files = "report.html, results.csv, timings.csv, summary.json"
         more = " and schedules/" if comparison.config.save_schedules else ""
         console.print(f"Written to {out}: {files}{more}", markup=False, soft_wrap=True)
-
-
-def head_metrics(table: ResultTable) -> tuple[str, ...]:
-    """Completion time, gap to the best known, SLO violation rate, utilisation (of cpu, else the first), mean wait."""
-    used = table.utilisation
-    shown = ("utilisation_cpu",) if "utilisation_cpu" in used else used[:_MAX_RESOURCES]
-    return tuple(m for m in ("makespan", "gap_known", "slo_violation_rate", *shown, "mean_wait") if table.has(m))
 
 
 def _head(table: ResultTable, metric: str) -> Table | None:
@@ -60,9 +56,9 @@ def _head(table: ResultTable, metric: str) -> Table | None:
     label = metric_label(metric)
     grid = Table(title=Text(f"{label[0].upper()}{label[1:]}", "bold"), title_justify="left", box=None)
     grid.pad_edge = False
-    grid.add_column("policy", no_wrap=True)
+    grid.add_column("policy", overflow="fold")  # long specs are folded, numbers never cut
     grid.add_column("mean", justify="right", no_wrap=True)
-    grid.add_column(Text(f"against {standings[0].reference} [95% interval]"), no_wrap=True)
+    grid.add_column(Text(f"against {standings[0].reference} [95% interval]"), overflow="fold")
     for standing in standings:
         interval = standing.interval
         best = standing.policy == standing.reference
@@ -98,7 +94,7 @@ def _print_contribution(comparison: Comparison, console: Console) -> None:
     title = Text(f"What search contributes: {metric_label(found.metric)} against {found.planner}", "bold")
     grid = Table(title=title, title_justify="left", box=None)
     grid.pad_edge = False
-    grid.add_column("variant")
+    grid.add_column("variant", overflow="fold")
     grid.add_column(Text("[95% interval]"), no_wrap=True)
     for head in ("ms p50", "ms p99", "simulations/s"):
         grid.add_column(head, justify="right", no_wrap=True)

@@ -105,6 +105,18 @@ def effects(table: ResultTable, metric: str, reference: str | None = None, *, se
     return tuple(sorted(found, key=lambda e: _sort_key(e, sign)))
 
 
+def head_metrics(table: ResultTable, objective: str, *, resources: int = 1) -> tuple[str, ...]:
+    """What is shown first: the objective's metric, completion time, gap to the best known, SLO violation rate,
+    utilisation (of cpu, else of the first so many resources) and mean wait, as far as there are values.
+    """
+    used = table.utilisation
+    shown = ("utilisation_cpu",) if "utilisation_cpu" in used else used[:resources]
+    metrics = ("makespan", "gap_known", "slo_violation_rate", *shown, "mean_wait")
+    if OBJECTIVE_METRIC[objective] not in metrics:
+        metrics = (OBJECTIVE_METRIC[objective], *metrics)
+    return tuple(metric for metric in metrics if table.has(metric))
+
+
 def verdict(table: ResultTable, objective: str, *, seed: int = 0) -> str:
     """One or two plain sentences: who wins for the objective, by how much, and how sure that is."""
     metric = OBJECTIVE_METRIC[objective]
@@ -134,7 +146,7 @@ def verdict(table: ResultTable, objective: str, *, seed: int = 0) -> str:
         chance = "" if near.significant else ", which is not significant"
         return (
             f"{_listing(ties)} tie exactly on {name}{_scope(runner_up)}; the nearest other, {near.policy}, is at "
-            f"{effect_text(near, metric)}{chance}."
+            f"{effect_text(near, metric)}{chance}.{_doubt(near)}"
         )
     close = [e for e in rivals if not e.significant]
     if not close:
@@ -148,10 +160,14 @@ def verdict(table: ResultTable, objective: str, *, seed: int = 0) -> str:
             f"; {best.policy} beats the other {beaten}" if beaten > 1 else f"; {best.policy} beats the other one"
         )
     nearest = effect_text(close[0], metric)
-    text = f"{sentence}{_scope(runner_up)}. The nearest, {close[0].policy}, is at {nearest}."
-    if close[0].interval is not None and close[0].interval.excludes_zero:
-        text += " That interval is all on one side, but the signed-rank test needs more workloads or --replays."
-    return text
+    return f"{sentence}{_scope(runner_up)}. The nearest, {close[0].policy}, is at {nearest}.{_doubt(close[0])}"
+
+
+def _doubt(effect: Effect) -> str:
+    """Why an effect whose interval excludes zero is not significant; empty for any other."""
+    if effect.significant or effect.interval is None or not effect.interval.excludes_zero:
+        return ""
+    return " That interval is all on one side, but the signed-rank test needs more workloads or --replays."
 
 
 def effect_text(effect: Effect, metric: str, *, interval: bool = True) -> str:

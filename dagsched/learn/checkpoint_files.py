@@ -59,7 +59,8 @@ def read_folder(path: Path, names: Sequence[str]) -> dict[str, bytes]:
         CheckpointError: naming the folder or file that is missing, no regular file, or too large.
     """
     if not path.is_dir():
-        raise CheckpointError(f"{path}: there is no such checkpoint folder")
+        what = "is a file; a checkpoint is a folder" if path.exists() else "there is no such checkpoint folder"
+        raise CheckpointError(f"{path}: {what}")
     missing = [name for name in names if not (path / name).exists()]
     if missing:
         raise CheckpointError(f"{path}: not a whole checkpoint: {', '.join(missing)} is missing")

@@ -11,7 +11,7 @@ import numpy as np
 from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import direction, display, metric_label
 from dagsched.evaluate.contribution import contribution
-from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, is_relative, verdict
+from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, head_metrics, is_relative, verdict
 from dagsched.evaluate.gantt import gantt_chart
 from dagsched.evaluate.report.data import (
     Gantt,
@@ -78,7 +78,7 @@ def build_report(
         metric = next((m for m in ("makespan", *table.metrics) if table.has(m)), "makespan")
     ranking = effects(table, metric)
     order = tuple(effect.policy for effect in ranking) or table.policies
-    heads = tuple(HeadTable(m, effects(table, m)) for m in _head_metrics(table))
+    heads = tuple(HeadTable(m, effects(table, m)) for m in head_metrics(table, objective))
     about = dict(provenance or {})
     return ReportData(
         title=title,
@@ -107,12 +107,6 @@ def build_report(
             if str(row.get("valid", "true")).lower() in ("false", "0")
         ),
     )
-
-
-def _head_metrics(table: ResultTable) -> tuple[str, ...]:
-    used = table.utilisation
-    shown = ("utilisation_cpu",) if "utilisation_cpu" in used else used[:1]
-    return tuple(m for m in ("makespan", "gap_known", "slo_violation_rate", *shown, "mean_wait") if table.has(m))
 
 
 def _scope(table: ResultTable) -> tuple[str, ...]:
