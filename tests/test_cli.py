@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -202,6 +203,17 @@ def test_compare_prints_tables_and_writes_files(folder: Path, capsys: pytest.Cap
     assert "<html" in report.read_text()
 
 
+def test_compare_shows_the_metric_that_decides_uncut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    specs = "sampling:n=2:rule=lft:sgs=parallel:seed=123456789012,sjf"
+    source = str(folder / "layered.json")
+    assert run(["compare", source, "--policies", specs, "--jobs", "1", "--objective", "flow_time"]) == 0
+    text = capsys.readouterr().out
+    first = text[: text.index("Completion time")]
+    assert first.startswith("Weighted mean flow time")
+    assert len(re.findall(r" \d[\d.,]* s ", first)) == 2  # the mean of both, whole
+    assert "…" not in text
+
+
 def test_compare_baselines_is_another_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = str(folder / "layered.json")
     assert run(["compare-baselines", source, "--policies", "fcfs,sjf", "--jobs", "1", "--replays", "4"]) == 0
@@ -227,6 +239,9 @@ def test_user_errors_are_one_line_and_exit_code_2(
     assert "broken.json" in refused(capsys, "inspect", broken)
     assert "did you mean 'heft'" in refused(capsys, "compare", source, "--policies", "hefd")
     assert "poisson:LOAD" in refused(capsys, "compare", source, "--arrivals", "often")
+    for command in (("schedule", source, "--policy", "heft"), ("compare", source, "--policies", "heft,fcfs")):
+        wrong = refused(capsys, *command, "--budget-ms", "3", "--simulations", "4")
+        assert wrong.startswith("error: --budget-ms, --simulations: for the planners mcts and mcts-rules")
     assert "no workflow has a deadline" in refused(capsys, "compare", source, "--objective", "slo")
     assert "cluster" in refused(capsys, "compare", source, "--cluster", tmp_path / "no.yaml")
     assert "summary.json" in refused(capsys, "report", tmp_path)

@@ -118,16 +118,14 @@ def compare(
     from dagsched.evaluate.compare import compare_baselines
     from dagsched.evaluate.config import DEFAULT_POLICIES
     from dagsched.evaluate.runner import default_jobs
-    from dagsched.search.options import with_options
 
     specs = DEFAULT_POLICIES if policies is None else split_policies(policies)
-    planner = options.planner_options(
-        search=search, budget_ms=budget_ms, simulations=simulations, scenarios=scenarios, leaf=leaf, prior=prior,
-        workers=workers, time_limit=time_limit,
-    )  # fmt: skip
     if ablate:
         specs = with_planner(specs)
-    specs = [with_options(spec, planner) for spec in specs]
+    specs = options.with_planner_options(
+        specs, search=search, budget_ms=budget_ms, simulations=simulations, scenarios=scenarios, leaf=leaf, prior=prior,
+        workers=workers, time_limit=time_limit,
+    )  # fmt: skip
     try:
         workloads = load_all(paths, format=format, strict=strict, processors=processors, known=known)
         with progress("comparing") as update:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -134,11 +135,22 @@ TimeLimit = Annotated[
 ]
 
 
-def planner_options(**given: object) -> dict[str, object]:
-    """Options that were given for every planner on the command line; ``time_limit`` as text like 10s."""
+def with_planner_options(specs: Sequence[str], **given: object) -> list[str]:
+    """Specs with the options that were given for every planner on the command line; ``time_limit`` as text like 10s.
+
+    Raises:
+        ConfigError: for an option that none of these policies reads.
+    """
+    from dagsched.errors import ConfigError
+    from dagsched.search.options import PLANNERS, with_options
+
     if given.get("time_limit") is not None:
         from dagsched.cli.train import parse_budget
 
         given["time_limit"] = f"{parse_budget(str(given['time_limit']), 'time-limit'):g}"
     shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in given.items()}
-    return {key: value for key, value in shown.items() if value is not None}
+    known = {key: value for key, value in shown.items() if value is not None}
+    if known and not any(spec.split(":")[0] in PLANNERS for spec in specs):
+        flags = ", ".join(f"--{key.replace('_', '-')}" for key in known)
+        raise ConfigError(f"{flags}: for the planners {' and '.join(PLANNERS)}, and none is among the policies")
+    return [with_options(spec, known) for spec in specs]

@@ -91,15 +91,13 @@ def schedule(
     from dagsched.policies.registry import make_policy
     from dagsched.replay import SimulationOptions
     from dagsched.schedule_io import schedule_format
-    from dagsched.search.options import with_options
     from dagsched.simulator import simulate
     from dagsched.simulator.validate import validate
 
-    planner = options.planner_options(
-        search=search, budget_ms=budget_ms, simulations=simulations, scenarios=scenarios, leaf=leaf, prior=prior,
-        workers=workers, time_limit=time_limit,
+    [policy] = options.with_planner_options(
+        [policy], search=search, budget_ms=budget_ms, simulations=simulations, scenarios=scenarios, leaf=leaf,
+        prior=prior, workers=workers, time_limit=time_limit,
     )  # fmt: skip
-    policy = with_options(policy, planner)
     if out is not None:
         schedule_format(out, out_format)
     if gantt is not None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from dagsched import graph
 from dagsched.errors import CheckpointError
 from dagsched.learn.checkpoint_files import read_folder
+from dagsched.learn.config_file import explain
 from dagsched.replay import Replay
 
 INDEX = "index.json"
@@ -103,9 +104,7 @@ def read_index(folder: Path) -> Index:
     try:
         return Index.model_validate(json.loads(data))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise CheckpointError(f"{folder}/{INDEX}: {where}: {first['msg']}") from None
+        raise CheckpointError(f"{folder}/{INDEX}: {explain(error, Index)}; docs/learning.md shows an index") from None
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{folder}/{INDEX}: not valid JSON: {error}") from None
 

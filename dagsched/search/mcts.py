@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -603,14 +604,27 @@ class MctsPolicy:
 def make_mcts(spec: str, options: Mapping[str, str], *, learning: bool) -> MctsPolicy:
     """The policy for a spec ``mcts`` or ``mcts-rules``; raises :class:`PolicyError` for wrong options."""
     learned = LearnedOptions.parse(spec, "evolved", options)
-    if not learning and options.get("prior") in ("evolved", "ppo"):
+    prior = options.get("prior", "auto")
+    if not learning and prior in ("evolved", "ppo"):
         raise PolicyError(f"policy {spec!r}: mcts-rules uses no trained policy; choose a rule as prior")
+    _check_prior(spec, prior)
     return MctsPolicy(
         spec,
         SearchOptions.parse(spec, options),
         {"objective": learned.objective, "checkpoint": learned.checkpoint},
         learning,
     )
+
+
+def _check_prior(spec: str, prior: str) -> None:
+    """Refuse a name that is no policy before anything is compiled."""
+    from dagsched.policies.registry import list_policies
+
+    known = ["auto", *(info.name for info in list_policies())]
+    if prior not in known:
+        close = get_close_matches(prior, known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else "`dagsched policies` lists the rules"
+        raise PolicyError(f"policy {spec!r}: prior is {prior!r}, expected auto, evolved, ppo or a rule; {hint}")
 
 
 def choose_mode(replay: Replay, options: SearchOptions, objective: str) -> str:

@@ -310,7 +310,8 @@ def test_without_an_index_the_folder_is_the_choice(folder):
     ("text", "message"),
     [
         ("{", "JSON"),
-        ("{}", "checkpoints"),
+        ("{}", "checkpoints is missing"),
+        ("[]", "docs/learning.md shows an index"),
         ('{"checkpoints": []}', "checkpoints"),
         ('{"checkpoints": [{"path": "../x", "objective": "slo"}]}', "below the index"),
         ('{"checkpoints": [{"path": "/etc", "objective": "slo"}]}', "below the index"),

@@ -685,6 +685,7 @@ def test_a_race_without_noise_is_not_worse_than_its_base_on_average() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
+        ("prior=heeft", "prior is 'heeft', expected auto, evolved, ppo or a rule; did you mean 'heft'?"),
         ("search=best", "search is 'best', expected one of auto, plan, tree, race"),
         ("select=ucb", "select is 'ucb', expected one of halving, puct, uniform"),
         ("leaf=guess", "leaf is 'guess', expected one of auto, rollout, value, mix"),
