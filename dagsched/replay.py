@@ -194,6 +194,11 @@ class Replay:
         return float(self.arrival[0])
 
     @property
+    def weight_share(self) -> FloatArray:
+        """``[W]`` weights of the workflows as shares of their sum."""
+        return np.asarray(self.weight / self.weight.sum())
+
+    @property
     def is_batch(self) -> bool:
         """Whether everything is known at the start."""
         return bool((self.arrival == self.arrival[0]).all())

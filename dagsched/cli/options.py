@@ -142,6 +142,7 @@ def with_planner_options(specs: Sequence[str], **given: object) -> list[str]:
         ConfigError: for an option that none of these policies reads.
     """
     from dagsched.errors import ConfigError
+    from dagsched.evaluate.ablation import first_planner
     from dagsched.search.options import PLANNERS, with_options
 
     if given.get("time_limit") is not None:
@@ -150,7 +151,7 @@ def with_planner_options(specs: Sequence[str], **given: object) -> list[str]:
         given["time_limit"] = f"{parse_budget(str(given['time_limit']), 'time-limit'):g}"
     shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in given.items()}
     known = {key: value for key, value in shown.items() if value is not None}
-    if known and not any(spec.split(":")[0] in PLANNERS for spec in specs):
+    if known and first_planner(specs) is None:
         flags = ", ".join(f"--{key.replace('_', '-')}" for key in known)
         raise ConfigError(f"{flags}: for the planners {' and '.join(PLANNERS)}, and none is among the policies")
     return [with_options(spec, known) for spec in specs]

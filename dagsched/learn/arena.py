@@ -124,7 +124,7 @@ def cost_function(replay: Replay, objective: Objective) -> Callable[[FloatArray]
         bound = max(graph.lower_bound(replay), 1e-9)
         return lambda finish: float(finish.max() - replay.first_arrival) / bound
     if objective == "flow_time":
-        share = replay.weight / replay.weight.sum()
+        share = replay.weight_share
 
         def flow(finish: FloatArray) -> float:
             ends = _ends(replay, finish)

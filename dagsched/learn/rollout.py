@@ -235,7 +235,7 @@ def rewards(replay: Replay, objective: Objective, finish: FloatArray, time: Floa
     else:
         ends = np.maximum.reduceat(finish, replay.workflow_ptr[:-1])
         if objective == "flow_time":
-            share = replay.weight / replay.weight.sum()
+            share = replay.weight_share
             begin = replay.arrival
         else:
             due = np.isfinite(replay.deadline)

@@ -93,15 +93,19 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
     name, options = parse_spec(spec)
     info = _POLICIES.get(name)
     if info is None:
-        close = get_close_matches(name, _POLICIES, 1)
-        hint = f"did you mean {close[0]!r}?" if close else "`dagsched policies` lists them"
-        raise PolicyError(f"policy {spec!r}: there is no policy {name!r}; {hint}")
+        raise PolicyError(f"policy {spec!r}: there is no policy {name!r}; {closest(name)}")
     for key in options:
         if key not in info.options:
             known = ", ".join(info.options) or "none"
             raise PolicyError(f"policy {spec!r}: unknown option {key!r}; options of {name}: {known}")
     options = {**{key: value for key, value in learned_options.items() if key in _given(info)}, **options}
     return info.make(spec, options)
+
+
+def closest(name: str) -> str:
+    """What may have been meant by a name that is no policy."""
+    close = get_close_matches(name, _POLICIES, 1)
+    return f"did you mean {close[0]!r}?" if close else "`dagsched policies` lists them"
 
 
 def _given(info: PolicyInfo) -> tuple[str, ...]:

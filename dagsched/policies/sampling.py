@@ -249,7 +249,7 @@ def _sample_pooled(
         pooled_problem(replay, order),
         replay.first_arrival,
         OBJECTIVES[options.objective],
-        (replay.workflow_of[order], weight_shares(replay)),
+        (replay.workflow_of[order], replay.weight_share),
         -math.inf if flow_time else lower_bound(replay, realised=False),
     )
     return float(value), plan_from_starts(replay, start[problem.tie])
@@ -280,16 +280,11 @@ def _sample_nodes(
     return best, best_plan
 
 
-def weight_shares(replay: Replay) -> FloatArray:
-    """``[W]`` weights of the workflows as shares of their sum."""
-    return np.asarray(replay.weight / replay.weight.sum())
-
-
 def objective_value(replay: Replay, finish: FloatArray, objective: str) -> float:
     """Makespan, or weighted mean flow time, in seconds of finish times ``[T]``."""
     if objective == "flow_time":
         flow = np.maximum.reduceat(finish, replay.workflow_ptr[:-1]) - replay.arrival
-        return float((weight_shares(replay) * flow).sum())
+        return float((replay.weight_share * flow).sum())
     return float(finish.max() - replay.first_arrival)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -618,13 +617,12 @@ def make_mcts(spec: str, options: Mapping[str, str], *, learning: bool) -> MctsP
 
 def _check_prior(spec: str, prior: str) -> None:
     """Refuse a name that is no policy before anything is compiled."""
-    from dagsched.policies.registry import list_policies
+    from dagsched.policies.registry import closest, list_policies
 
-    known = ["auto", *(info.name for info in list_policies())]
-    if prior not in known:
-        close = get_close_matches(prior, known, 1)
-        hint = f"did you mean {close[0]!r}?" if close else "`dagsched policies` lists the rules"
-        raise PolicyError(f"policy {spec!r}: prior is {prior!r}, expected auto, evolved, ppo or a rule; {hint}")
+    if prior != "auto" and all(prior != info.name for info in list_policies()):
+        raise PolicyError(
+            f"policy {spec!r}: prior is {prior!r}, expected auto, evolved, ppo or a rule; {closest(prior)}"
+        )
 
 
 def choose_mode(replay: Replay, options: SearchOptions, objective: str) -> str:

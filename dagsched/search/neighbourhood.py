@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.policies import sgs
-from dagsched.policies.sampling import OBJECTIVES, pooled_problem, weight_shares
+from dagsched.policies.sampling import OBJECTIVES, pooled_problem
 from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
 from dagsched.replay import Replay
 from dagsched.search import budget
@@ -331,7 +331,7 @@ class Neighbourhood:
         self._place = tie
         self._problem = pooled_problem(replay, order)
         self._work = sgs.new_work(tasks, replay.demand.shape[1])
-        self._owners = replay.workflow_of[order], weight_shares(replay), np.empty(len(replay.workflows))
+        self._owners = replay.workflow_of[order], replay.weight_share, np.empty(len(replay.workflows))
         self._objective, self._bound, self._origin = OBJECTIVES[objective], bound, replay.first_arrival
         self._lengths = np.zeros(MOST_ELITES)
         self._population = new_population(np.ascontiguousarray(seeds[:, order]), stream)

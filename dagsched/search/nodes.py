@@ -21,7 +21,7 @@ from dagsched.policies import insertion, sgs
 from dagsched.policies.base import Plan
 from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
 from dagsched.policies.listing import Inserter
-from dagsched.policies.sampling import OBJECTIVES, weight_shares
+from dagsched.policies.sampling import OBJECTIVES
 from dagsched.policies.sgs import _value
 from dagsched.replay import Replay
 from dagsched.search import neighbourhood
@@ -387,7 +387,7 @@ class NodeSearch:
         self._profiles: Any = empty_profiles(np.ascontiguousarray(cluster.capacity), node_group, 0.0)
         self._owners = (
             replay.workflow_of,
-            weight_shares(replay),
+            replay.weight_share,
             np.empty(len(replay.workflows)),
             np.empty(tasks),
             np.empty(tasks, np.int64),

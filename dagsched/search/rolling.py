@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dagsched.policies import sgs
-from dagsched.policies.sampling import pooled_problem, weight_shares
+from dagsched.policies.sampling import pooled_problem
 from dagsched.policies.sgs import MAKESPAN, entry, inner, serial
 from dagsched.schedule import WAIT
 from dagsched.search import budget, neighbourhood, race, rollout
@@ -161,7 +161,7 @@ class Rolling:
         )  # fmt: skip
         self._problem = (self._rest.duration, self._rest.demand, self._rest.need, *rest)
         self._work = sgs.new_work(len(order), demand.shape[1])
-        self._owners = replay.workflow_of[order], weight_shares(replay), np.empty(len(replay.workflows))
+        self._owners = replay.workflow_of[order], replay.weight_share, np.empty(len(replay.workflows))
         self._lengths = np.zeros(MOST_ELITES)
         self._stream = stream
         self._seen, self._waits = -np.inf, 0

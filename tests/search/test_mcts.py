@@ -112,7 +112,7 @@ def test_a_batch_is_never_worse_than_any_contained_policy(kind: str) -> None:
 
 
 @pytest.mark.parametrize("select", TREES)
-@pytest.mark.parametrize("simulations", [1, 12])
+@pytest.mark.parametrize("simulations", [1, 3, 12])
 def test_a_tree_over_a_batch_is_never_worse_than_its_base(select: str, simulations: int) -> None:
     better = 0
     for seed in range(30):
@@ -123,7 +123,8 @@ def test_a_tree_over_a_batch_is_never_worse_than_its_base(select: str, simulatio
             base = value(simulate(replay, prior), objective)
             assert found <= base * (1 + 1e-12), (seed, prior, objective)
             better += found < base
-    assert simulations == 1 or better > 10
+    # One simulation, and the first few of PUCT, follow the incumbent's own order.
+    assert better > {1: -1, 3: 20 if select != "puct" else -1, 12: 30}[simulations]
 
 
 @pytest.mark.parametrize("max_wait", [0.0, 1.0, 4.0])
