@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.errors import ConfigError, InvalidClusterError
+from dagsched.errors import ConfigError, InvalidClusterError, closest
 from dagsched.shipped import shipped
 
 MAX_GROUPS = 1024
@@ -242,8 +242,6 @@ def _amount(group: object, what: object, value: object) -> float:
 
 
 def _check_keys(data: object, what: str, required: Sequence[str], optional: Sequence[str]) -> None:
-    from difflib import get_close_matches
-
     if not isinstance(data, dict):
         raise InvalidClusterError(f"{what}: expected a mapping with {', '.join(required)}, found {type(data).__name__}")
     for key in required:
@@ -251,9 +249,9 @@ def _check_keys(data: object, what: str, required: Sequence[str], optional: Sequ
             raise InvalidClusterError(f"{what}: key {key!r} is missing")
     for key in data:
         if key not in (*required, *optional):
-            close = get_close_matches(str(key), (*required, *optional), 1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; known keys: {', '.join((*required, *optional))}"
-            raise InvalidClusterError(f"{what}: unknown key {key!r}{hint}")
+            known = (*required, *optional)
+            hint = closest(key, known, f"known keys: {', '.join(known)}")
+            raise InvalidClusterError(f"{what}: unknown key {key!r}; {hint}")
 
 
 def _scalar_or_rows(matrix: NDArray[np.float64]) -> float | list[list[float]]:

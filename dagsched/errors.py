@@ -6,6 +6,15 @@ The command line prints it and exits with 2; a traceback from any other exceptio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def closest(name: object, known: Iterable[str], otherwise: str) -> str:
+    """The end of a message about an unknown name: the closest known one, or what else to say."""
+    close = get_close_matches(str(name), list(known), 1)
+    return f"did you mean {close[0]!r}?" if close else otherwise
+
 
 class DagschedError(Exception):
     """Base of all errors a user can mend."""

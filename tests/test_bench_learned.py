@@ -10,9 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dagsched.errors import ConfigError
+from dagsched.learn.config import TrainConfig
 from tests.bench.learned import rows
 from tests.bench.learned.__main__ import SUBJECTS, parser
 from tests.bench.learned.arms import _runs
+from tests.bench.learned.families import ARMS, FAMILIES, RECIPE
+from tests.bench.learned.train_arms import train_arms
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "results.md"
 
@@ -54,3 +58,41 @@ def test_runs_are_grouped_by_arm_and_seed(tmp_path: Path) -> None:
     (tmp_path / "half-s1").mkdir()
     found = _runs(tmp_path)
     assert {arm: sorted(seeds) for arm, seeds in found.items()} == {"gnn": [0, 12], "no-gnn": [0]}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_arms_of_a_family_differ_in_the_model_only(family: str) -> None:
+    arms = {arm: TrainConfig.load(RECIPE, FAMILIES[family].training(arm)) for arm in ARMS}
+    plain, khop, gnn = arms["mlp"], arms["mlp-typed-khop"], arms["gnn"]
+    assert [(c.network.encoder, c.features.typed, c.features.khop) for c in (plain, khop, gnn)] == [
+        ("none", False, False),
+        ("none", True, True),
+        ("gnn", True, False),
+    ]
+    same = {"network": gnn.network, "features": gnn.features, "ppo": gnn.ppo}
+    assert plain.model_copy(update=same) == khop.model_copy(update=same) == gnn
+    evolved, typed = arms["evolved"], arms["evolved-typed"]
+    assert not evolved.features.typed
+    assert evolved.model_copy(update={"features": typed.features}) == typed
+    assert typed.stages == ("evolve",)
+    assert typed.start == gnn.start
+    assert typed.validation == gnn.validation
+    assert {share.suite for config in arms.values() for share in config.suites} == {FAMILIES[family].suite}
+    assert FAMILIES[family].load().validation >= 100
+
+
+def test_arms_are_trained_and_found_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["train", "--suite", "homog", "--arm", "evolved", "--seed", "3", "--seconds", "0", "--runs", str(tmp_path)]
+    options = parser().parse_args(asked)
+    train_arms(options)
+    assert "evolved-s3" in capsys.readouterr().out
+    assert list(_runs(tmp_path / "homog")) == ["evolved"]
+    train_arms(options)
+    assert "evolved-s3" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("change", [["--suite", "homo"], ["--arm", "gn"]])
+def test_unknown_families_and_arms_are_refused(change: list[str], tmp_path: Path) -> None:
+    options = parser().parse_args(["train", "--runs", str(tmp_path), *change])
+    with pytest.raises(ConfigError, match="expected one of"):
+        train_arms(options)

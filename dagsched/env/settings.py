@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from dagsched.env.episode import OBJECTIVES, Objective, Rules
 from dagsched.env.layout import Kind, Layout, clip_of
 from dagsched.env.source import Source, open_source
-from dagsched.errors import ConfigError
+from dagsched.errors import ConfigError, closest
 from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import MOST_CANDIDATES
@@ -95,8 +94,7 @@ class Settings:
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
-                close = get_close_matches(name, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known options: {', '.join(known)}"
+                hint = closest(name, known, f"known options: {', '.join(known)}")
                 raise ConfigError(f"unknown option {name!r} of the environment; {hint}")
         return cls(**options)
 

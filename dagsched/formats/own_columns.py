@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from dagsched.errors import closest
 from dagsched.formats.source import Source, finite, shorten
 from dagsched.workflow import MAX_COLUMNS, MAX_INSTANCES
 
@@ -30,8 +30,7 @@ def known_keys(source: Source, where: str, record: Mapping[str, Any], known: Seq
     """Refuse keys that do not exist, with a suggestion."""
     for key in record:
         if key not in known:
-            close = get_close_matches(key, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+            hint = closest(key, known, f"known keys: {', '.join(known)}")
             source.refuse(f"{where + ': ' if where else ''}unknown key {shorten(key)}; {hint}")
 
 

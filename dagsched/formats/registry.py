@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from dagsched.errors import ConfigError
+from dagsched.errors import ConfigError, closest
 from dagsched.formats.source import Source
 from dagsched.workload import Workload
 
@@ -67,10 +67,7 @@ def reader_named(name: str) -> Reader:
         ConfigError: naming the formats there are.
     """
     if name not in readers():
-        from difflib import get_close_matches
-
-        close = get_close_matches(str(name), list(readers()), 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"formats: {', '.join(readers())}"
+        hint = closest(name, readers(), f"formats: {', '.join(readers())}")
         raise ConfigError(f"format {name!r} is not known; {hint}")
     return readers()[name]
 

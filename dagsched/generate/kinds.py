@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import lru_cache
 from inspect import Parameter, signature
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dagsched.cluster import Cluster
-from dagsched.errors import ConfigError
+from dagsched.errors import ConfigError, closest
 from dagsched.generate.fork_join import fork_join
 from dagsched.generate.layered import layered
 from dagsched.generate.linear_algebra import cholesky, lu, qr
@@ -86,8 +85,7 @@ class Kind:
         known = (*self.file_parameters, *self.parameters)
         for key in given:
             if key not in known and not (key == "mix" and key in self._signature):
-                close = get_close_matches(key, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"expected {', '.join(known) or 'none'}"
+                hint = closest(key, known, f"expected {', '.join(known) or 'none'}")
                 raise ConfigError(f"{self.name} has no parameter {key!r}, {hint}")
         for key in self.file_parameters:
             assert self.opened is not None
@@ -201,6 +199,5 @@ def kind_named(name: str) -> Kind:
     """
     if name in KINDS:
         return KINDS[name]
-    close = get_close_matches(str(name), KINDS, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(KINDS)}"
+    hint = closest(name, KINDS, f"expected one of {', '.join(KINDS)}")
     raise ConfigError(f"kind of workflow {name!r} is not known, {hint}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dagsched.cluster import Cluster, default_cluster
-from dagsched.errors import ConfigError, DagschedError
+from dagsched.errors import ConfigError, DagschedError, closest
 from dagsched.shipped import shipped
 
 _MOST_BYTES = 1 << 20
@@ -31,8 +30,7 @@ def find_suite(path: str | Path) -> Path:
     stem = str(path).removeprefix("workloads/").removesuffix(".yaml")
     if stem in names:
         return shipped(f"workloads/{stem}.yaml")
-    close = get_close_matches(stem, names, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"shipped suites: {', '.join(names)}"
+    hint = closest(stem, names, f"shipped suites: {', '.join(names)}")
     raise ConfigError(f"{path}: no such suite; {hint}")
 
 
@@ -114,8 +112,7 @@ def _named_cluster(value: str) -> Cluster:
         names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
         if value in names:
             return default_cluster(value)
-        close = get_close_matches(value, names, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"shipped clusters: {', '.join(names)}"
+        hint = closest(value, names, f"shipped clusters: {', '.join(names)}")
         raise ConfigError(f"cluster is {value!r}, expected a file or the name of a shipped one; {hint}")
     return Cluster.from_yaml(value)
 
@@ -148,6 +145,5 @@ def first_error(error: ValidationError, known: Mapping[str, Sequence[str]]) -> s
 
 def unknown_key(key: str, known: Sequence[str]) -> str:
     """What is wrong with a key that does not exist, with the closest one that does."""
-    close = get_close_matches(key.rsplit(".", 1)[-1], known, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
+    hint = closest(key.rsplit(".", 1)[-1], known, f"known keys: {', '.join(known)}")
     return f"unknown key {key!r}; {hint}"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from dagsched.errors import ConfigError
+from dagsched.errors import ConfigError, closest
 
 MOST_BYTES = 1 << 20
 _UNION_TAGS = ("str", "float", "int", "none")
@@ -41,10 +40,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     where = ".".join(part for part in map(str, found["loc"]) if "[" not in part and part not in _UNION_TAGS)
     if found["type"] == "extra_forbidden":
         known = list(_model_at(model, found["loc"][:-1]).model_fields)
-        close = get_close_matches(str(found["loc"][-1]), known, 1)
-        return f"unknown key {where!r}; " + (
-            f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
-        )
+        keys = f"known keys: {', '.join(known)}"
+        return f"unknown key {where!r}; {closest(found['loc'][-1], known, keys)}"
     if found["type"] == "missing":
         return f"{where} is missing"
     text = found["msg"].removeprefix("Value error, ")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from dagsched.errors import ConfigError, PolicyError
+from dagsched.errors import ConfigError, PolicyError, closest
 from dagsched.features.linear import START
 from dagsched.features.schema import TASK_NAMES, columns
 from dagsched.learn.ppo_settings import annealed
@@ -39,8 +38,7 @@ def known_start(value: str) -> str:
     if "/" in value or Path(value).exists():
         best = "; did you mean its best/?" if (Path(value) / "best" / "card.json").is_file() else ""
         raise ValueError(f"there is no checkpoint in {value!r}: card.json is missing{best}")
-    close = get_close_matches(value, START, 1)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(START)}"
+    hint = closest(value, START, f"expected one of {', '.join(START)}")
     raise ValueError(f"there is no linear rule {value!r}; {hint}")
 
 

@@ -11,11 +11,10 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 
-from dagsched.errors import PolicyError
+from dagsched.errors import PolicyError, closest
 from dagsched.policies import cpsat, learned, rules, sampling
 from dagsched.policies.base import Policy
 from dagsched.policies.listing import ListPlanner
@@ -93,7 +92,7 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
     name, options = parse_spec(spec)
     info = _POLICIES.get(name)
     if info is None:
-        raise PolicyError(f"policy {spec!r}: there is no policy {name!r}; {closest(name)}")
+        raise PolicyError(f"policy {spec!r}: there is no policy {name!r}; {closest_policy(name)}")
     for key in options:
         if key not in info.options:
             known = ", ".join(info.options) or "none"
@@ -102,10 +101,9 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
     return info.make(spec, options)
 
 
-def closest(name: str) -> str:
+def closest_policy(name: str) -> str:
     """What may have been meant by a name that is no policy."""
-    close = get_close_matches(name, _POLICIES, 1)
-    return f"did you mean {close[0]!r}?" if close else "`dagsched policies` lists them"
+    return closest(name, _POLICIES, "`dagsched policies` lists them")
 
 
 def _given(info: PolicyInfo) -> tuple[str, ...]:

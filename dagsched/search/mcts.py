@@ -617,11 +617,11 @@ def make_mcts(spec: str, options: Mapping[str, str], *, learning: bool) -> MctsP
 
 def _check_prior(spec: str, prior: str) -> None:
     """Refuse a name that is no policy before anything is compiled."""
-    from dagsched.policies.registry import closest, list_policies
+    from dagsched.policies.registry import closest_policy, list_policies
 
     if prior != "auto" and all(prior != info.name for info in list_policies()):
         raise PolicyError(
-            f"policy {spec!r}: prior is {prior!r}, expected auto, evolved, ppo or a rule; {closest(prior)}"
+            f"policy {spec!r}: prior is {prior!r}, expected auto, evolved, ppo or a rule; {closest_policy(prior)}"
         )
 
 

@@ -25,6 +25,7 @@ SUBJECTS = {
     "sizes": ("streams", "measure_sizes"),
     "family": ("streams", "measure_family"),
     "arms": ("arms", "measure_arms"),
+    "train": ("train_arms", "train_arms"),
     "time": ("arms", "measure_time"),
     "cards": ("arms", "measure_cards"),
     "latency": ("speed", "measure_latency"),
@@ -58,9 +59,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--n", type=int, help="samples of samplers (tpch 256, psplib 100)")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the suite")
     made.add_argument("--load", action="append", type=float, help="load: these loads instead; may be repeated")
-    made.add_argument("--suite", default="build", help="family: which suite")
-    made.add_argument("--runs", default="runs/arms", help="arms, time: folder of run folders")
+    made.add_argument("--suite", default="build", help="family, train: which suite")
+    made.add_argument("--runs", default="runs/arms", help="arms, train, time: folder of run folders")
     made.add_argument("--against", default="gnn", help="arms: the arm that others are compared with")
+    made.add_argument("--seed", action="append", type=int, help="train: only these seeds; may be repeated")
+    made.add_argument("--arm", action="append", help="train: only these arms; may be repeated")
+    made.add_argument("--seconds", type=float, default=290.0, help="train: CPU seconds of a run")
     return made
 
 

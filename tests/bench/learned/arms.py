@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.generate.suite import Suite
 from dagsched.learn.arena import Arena, cost_function
 from dagsched.learn.checkpoint import load_checkpoint
 from dagsched.learn.choice import read_index
@@ -25,6 +24,7 @@ from dagsched.replay import Replay
 from dagsched.simulator import simulate
 from dagsched.workflow import FloatArray
 from tests.bench.figure import Skip
+from tests.bench.learned.families import FAMILIES, Family
 from tests.bench.learned.rows import head, note, points, relative, row
 
 _RUN = re.compile(r"(.+)-s(\d+)")
@@ -43,14 +43,15 @@ def measure_arms(options: Namespace) -> None:
         "training, s",
     )
     for folder in sorted(path for path in Path(options.runs).iterdir() if path.is_dir()):
-        suite = Suite.load(folder.name, options.set)
         found = _runs(folder)
         if not found:
             continue
+        family = FAMILIES.get(folder.name, Family(folder.name))
+        suite = family.load(options.set)
         count = suite.test if options.limit is None else min(options.limit, suite.test)
         replays = [suite.replay("test", k) for k in range(count)]
         known = [suite.replay("validation", k) for k in range(min(count, suite.validation))]
-        rule = best_rules(known, suite.objective).best
+        rule = family.rule or best_rules(known, suite.objective).best
         reference = rule_costs(replays, suite.objective, rule)
         assert reference is not None
         arenas = [Arena(replay, suite.objective) for replay in replays]
