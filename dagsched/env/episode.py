@@ -34,7 +34,7 @@ from dagsched.errors import PolicyError
 from dagsched.features.builder import Constants, Normaliser, build_constants, node_features
 from dagsched.features.kernel import new_tracker, reset_tracker
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_NAMES
-from dagsched.policies.learned_kernel import Linear, project
+from dagsched.policies.learned_kernel import new_linear, project
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator import kernel
@@ -112,14 +112,7 @@ class Episode:
         self.problem = with_area_below(self.simulator.problem, replay)
         self.constants = build_constants(replay, self.problem)
         self._tracker = new_tracker(self.problem)
-        self._linear = Linear(
-            weights=np.array(rules.base, np.float64),
-            fixed=np.zeros((len(replay), 2)),
-            noise=np.zeros(0),
-            row=np.zeros(len(TASK_NAMES)),
-            spread=np.array([np.inf, -np.inf]),
-            reads_left=np.zeros(1, np.int64),
-        )
+        self._linear = new_linear(len(replay), rules.base)
         project(self.constants, self._linear)
         self._scale = _scale(replay, self.constants, rules.normaliser, layout)
         self._desk = _desk(replay, self.problem, layout, rules)

@@ -21,7 +21,7 @@ from dagsched.features import kernel as features
 from dagsched.features.builder import Constants, build_constants
 from dagsched.policies import learned_kernel
 from dagsched.policies.base import Plan
-from dagsched.policies.learned_kernel import Head, Linear
+from dagsched.policies.learned_kernel import Head, new_linear
 from dagsched.policies.options import option_int
 from dagsched.policies.runners import PlanPolicy, Runner, _drive
 from dagsched.policies.sampling import (
@@ -79,15 +79,7 @@ class LinearRunner:
         self.problem = with_area_below(simulator.problem, simulator.replay) if problem is None else problem
         self.constants = build_constants(simulator.replay, self.problem) if constants is None else constants
         self.tracker = features.new_tracker(self.problem)
-        tasks = len(simulator.replay)
-        self.linear = Linear(
-            weights=np.zeros(features.TASK_COUNT),
-            fixed=np.zeros((tasks, 2)),
-            noise=np.zeros(tasks if noise else 0),
-            row=np.zeros(features.TASK_COUNT),
-            spread=np.array([np.inf, -np.inf]),
-            reads_left=np.zeros(1, np.int64),
-        )
+        self.linear = new_linear(len(simulator.replay), noise=noise)
         if weights is not None:
             self.set_weights(weights)
 

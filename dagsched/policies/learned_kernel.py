@@ -72,6 +72,18 @@ class Linear(NamedTuple):
     reads_left: IntArray  # [1] 1 if a weight reads what `fill_left` writes
 
 
+def new_linear(tasks: int, weights: FloatArray | None = None, *, noise: bool = False) -> Linear:
+    """A priority for a replay of so many tasks, of these raw weights ``[F]`` or of zeros; ``project`` comes next."""
+    return Linear(
+        weights=np.zeros(features.TASK_COUNT) if weights is None else np.array(weights, np.float64),
+        fixed=np.zeros((tasks, 2)),
+        noise=np.zeros(tasks if noise else 0),
+        row=np.zeros(features.TASK_COUNT),
+        spread=np.array([np.inf, -np.inf]),
+        reads_left=np.zeros(1, np.int64),
+    )
+
+
 @entry
 def project(K, L):
     """Note what the weights read: fill ``L.fixed``, what the fixed columns add to each task's score, and the rest."""

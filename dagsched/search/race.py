@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from dagsched.search import budget, leaf, rollout
 from dagsched.search.budget import PAUSED, begin_call, end_call, more, out_of_time, spend
 from dagsched.search.leaf import finish
-from dagsched.search.rollout import OPEN, SIMULATIONS, act, cost, restore
+from dagsched.search.rollout import OPEN, SIMULATIONS, act, believed_end, cost, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, _push_event, cold, entry, inner
 from dagsched.simulator.stale import drop_stale
@@ -141,8 +141,7 @@ def _load_scenario(P, R, D, V, C, k):  # type: ignore[no-untyped-def]
             seconds *= drawn_factor(C.quantile[k, task], C.sigma[0], elapsed / seconds)
         else:
             seconds = C.seconds[task, group]
-        end = D.alloc[alloc].execution + seconds
-        D.alloc[alloc].finish = end if end >= now else np.nextafter(now, np.inf)
+        D.alloc[alloc].finish = believed_end(D.alloc[alloc].execution, seconds, now)
         _push_event(D, alloc)
 
 

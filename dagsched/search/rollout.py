@@ -156,6 +156,13 @@ def _copy_task(P, S, D, task):
             D.data_ready[task, group] = S.data_ready[task, group]
 
 
+@inner
+def believed_end(begin, seconds, now):
+    """When running work ends that should take so long; what is due at this very moment still ends at it."""
+    end = begin + seconds
+    return end if end >= now else np.nextafter(now, np.inf)  # it overran: at any moment, but not yet
+
+
 @entry
 def take_root(P, S, R, D, V):
     """Copy the open part of state ``S`` into the root ``R`` and the scratch ``D``; running work ends as estimated.
@@ -189,9 +196,8 @@ def take_root(P, S, R, D, V):
     for k in range(running):  # in place: pushing writes no further than the place just read
         alloc = R.event[k]
         group = P.node_group[R.alloc[alloc].node]
-        end = R.alloc[alloc].execution + P.estimate[R.alloc[alloc].task, group]
-        # overran its estimate: it may end at any moment, but not yet; what is due at this moment still ends at it
-        R.alloc[alloc].finish = end if end >= S.clock[NOW] else np.nextafter(S.clock[NOW], np.inf)
+        seconds = P.estimate[R.alloc[alloc].task, group]
+        R.alloc[alloc].finish = believed_end(R.alloc[alloc].execution, seconds, S.clock[NOW])
         _push_event(R, alloc)
     return DECIDE
 
