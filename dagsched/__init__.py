@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dagsched.cluster import Cluster, NodeGroup
     from dagsched.errors import (
         ConfigError,
@@ -94,7 +96,7 @@ __all__ = [
 
 def replay(
     workload: Workload,
-    cluster: Cluster | None = None,
+    cluster: Cluster | str | Path | None = None,
     policy: str = "critical-path",
     seed: int = 0,
     sigma: float = 0.0,
@@ -104,7 +106,8 @@ def replay(
 
     Args:
         workload: what to run, for example ``load(path)[0]``.
-        cluster: where; by default the workload's own cluster, else the shipped default (14 nodes).
+        cluster: where, also a YAML file or the name of a shipped one; by default the workload's own cluster, else the
+            shipped ``default`` (14 nodes).
         policy: spec ``name[:key=value]...`` (see :func:`list_policies`) or ``path/to/file.py:function``.
         seed: of the duration noise and of the policy's own random stream.
         sigma: spread of lognormal noise around the estimates; 0 keeps the recorded durations.
@@ -114,8 +117,9 @@ def replay(
     Raises:
         InvalidReplayError: if a task fits no node.
         PolicyError: for an unknown policy, or one that refuses this replay.
-        ConfigError: for an option that does not exist or is out of range.
+        ConfigError: for an option or a cluster that does not exist, or is out of range.
     """
+    from dagsched.cluster import cluster_named
     from dagsched.errors import ConfigError
     from dagsched.evaluate.scenario import Stream, stream_seed
     from dagsched.replay import Replay, SimulationOptions
@@ -125,7 +129,8 @@ def replay(
     for name in options:
         if name not in known:
             raise ConfigError(f"replay: unknown option {name!r}; known options: {', '.join(known)}")
-    built = Replay.build(workload, cluster, seed=seed, sigma=sigma, options=SimulationOptions(**options))
+    where = cluster_named(cluster)
+    built = Replay.build(workload, where, seed=seed, sigma=sigma, options=SimulationOptions(**options))
     return simulate(built, policy, policy_seed=stream_seed(seed, Stream.POLICY, 0))
 
 

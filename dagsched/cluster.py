@@ -6,6 +6,7 @@ import math
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,36 @@ class Cluster:
 def default_cluster(name: str = "default") -> Cluster:
     """A cluster that ships with the package: ``default`` (14 nodes in 4 groups) or ``alibaba`` (96-core nodes)."""
     return Cluster.from_yaml(shipped(f"workloads/clusters/{name}.yaml"))
+
+
+def cluster_named(value: Cluster | Mapping[str, Any] | str | Path | None) -> Cluster | None:
+    """A cluster as it is, by a shipped name, from a file or a mapping; ``None`` and ``own`` = the workload's own.
+
+    Raises:
+        ConfigError: for a name that is not shipped, or an unreadable file.
+        InvalidClusterError: naming group and field.
+    """
+    if value is None or value == "own":
+        return None
+    if isinstance(value, Cluster):
+        return value
+    if isinstance(value, Mapping):
+        return Cluster.from_dict(dict(value))
+    path = Path(str(value))
+    if path.suffix not in (".yaml", ".yml") and not path.exists():
+        names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
+        if str(value) not in names:
+            hint = closest(value, names, f"shipped clusters: {', '.join(names)}")
+            raise ConfigError(f"cluster is {str(value)!r}, expected a file or the name of a shipped one; {hint}")
+        path = shipped(f"workloads/clusters/{value}.yaml")
+    return _unchanged(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=64)
+def _unchanged(path: Path, changed: int) -> Cluster:
+    """A file is read again only after it has changed: suites ask for theirs at every draw."""
+    del changed  # a part of the key
+    return Cluster.from_yaml(path)
 
 
 def _positive(value: object) -> bool:

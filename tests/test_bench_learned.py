@@ -14,7 +14,7 @@ from dagsched.errors import ConfigError
 from dagsched.learn.config import TrainConfig
 from tests.bench.learned import rows
 from tests.bench.learned.__main__ import SUBJECTS, parser
-from tests.bench.learned.arms import _runs
+from tests.bench.learned.arms import _runs, measure_arms
 from tests.bench.learned.families import ARMS, FAMILIES, RECIPE
 from tests.bench.learned.train_arms import train_arms
 
@@ -53,9 +53,10 @@ def test_seeds_of_an_instance_are_its_replays(monkeypatch: pytest.MonkeyPatch) -
 
 def test_runs_are_grouped_by_arm_and_seed(tmp_path: Path) -> None:
     for name in ("gnn-s0", "gnn-s12", "no-gnn-s0", "other"):
-        (tmp_path / name / "best").mkdir(parents=True)
-        (tmp_path / name / "best" / "card.json").touch()
-    (tmp_path / "half-s1").mkdir()
+        (tmp_path / name / "eval").mkdir(parents=True)
+        (tmp_path / name / "eval" / "result.json").touch()
+    (tmp_path / "half-s1" / "best").mkdir(parents=True)
+    (tmp_path / "half-s1" / "best" / "card.json").touch()
     found = _runs(tmp_path)
     assert {arm: sorted(seeds) for arm, seeds in found.items()} == {"gnn": [0, 12], "no-gnn": [0]}
 
@@ -83,7 +84,10 @@ def test_arms_of_a_family_differ_in_the_model_only(family: str) -> None:
 
 def test_arms_are_trained_and_found_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["train", "--suite", "homog", "--arm", "evolved", "--seed", "3", "--seconds", "0", "--runs", str(tmp_path)]
-    options = parser().parse_args(asked)
+    options = parser().parse_args([*asked, "--set", "validation.instances=3", "--set", "validation.confirm=3"])
+    half = tmp_path / "homog" / "evolved-s3"
+    half.mkdir(parents=True)
+    (half / "config.yaml").touch()  # of a run that was interrupted
     train_arms(options)
     assert "evolved-s3" in capsys.readouterr().out
     assert list(_runs(tmp_path / "homog")) == ["evolved"]
@@ -96,3 +100,22 @@ def test_unknown_families_and_arms_are_refused(change: list[str], tmp_path: Path
     options = parser().parse_args(["train", "--runs", str(tmp_path), *change])
     with pytest.raises(ConfigError, match="expected one of"):
         train_arms(options)
+
+
+def test_arms_without_runs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such folder"):
+        measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path / "none")]))
+    (tmp_path / "build").mkdir()
+    with pytest.raises(ConfigError, match="no finished run"):
+        measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path)]))
+    (tmp_path / "build" / "mlp-s0" / "eval").mkdir(parents=True)
+    (tmp_path / "build" / "mlp-s0" / "eval" / "result.json").touch()
+    with pytest.raises(ConfigError, match="--against is 'gnn', expected one of mlp"):
+        measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path)]))
+
+
+@pytest.mark.parametrize("wrong", ["--limit 0", "--seed -1", "--seconds nan", "--threads x"])
+def test_numbers_out_of_range_are_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["arms", *wrong.split()])
+    assert wrong.split()[0] in capsys.readouterr().err

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import dagsched
+from dagsched.cluster import cluster_named, default_cluster
 from dagsched.shipped import shipped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +39,25 @@ def test_unknown_replay_options_are_named() -> None:
     flow = dagsched.Workflow.from_tasks("w", [dagsched.Task("a", 3.0)])
     with pytest.raises(dagsched.ConfigError, match="unknown option 'placment'"):
         dagsched.replay(dagsched.Workload("w", (flow,)), placment="random")
+
+
+def test_a_cluster_may_be_named() -> None:
+    workload = dagsched.load(shipped("workloads/wfcommons"))[0]
+    named = dagsched.replay(workload, cluster="small")
+    dagsched.validate(named)
+    assert named.makespan == dagsched.replay(workload, cluster=default_cluster("small")).makespan
+    with pytest.raises(dagsched.ConfigError, match="did you mean 'small'"):
+        dagsched.replay(workload, cluster="smal")
+
+
+def test_a_cluster_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    for nodes in (2, 3):
+        file.write_text(f"groups: [{{name: a, nodes: {nodes}, capacity: {{cpu: 4}}}}]")
+        os.utime(file, (nodes, nodes))
+        cluster = cluster_named(file)
+        assert cluster is not None
+        assert cluster.groups[0].nodes == nodes
 
 
 def test_the_wheel_lists_every_package_and_the_shipped_files_are_found() -> None:

@@ -42,8 +42,9 @@ def explain(
     priority; its correction is not taken apart here.
     """
     from dagsched.cli.loading import load_all
+    from dagsched.cluster import cluster_named
     from dagsched.errors import ConfigError
-    from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
+    from dagsched.evaluate.config import CompareConfig, parse_deadlines
     from dagsched.evaluate.scenario import build_replay
     from dagsched.policies.explain import explain as look
     from dagsched.policies.learned import LearnedOptions
@@ -51,7 +52,7 @@ def explain(
     workloads = load_all([path], format=format, strict=False, processors=processors, known=None)
     if len(workloads) != 1:
         raise ConfigError(f"{path} holds {len(workloads)} workloads, explain takes one")
-    config = CompareConfig(cluster=read_cluster(cluster), seed=seed, noise=noise, deadlines=parse_deadlines(deadlines))
+    config = CompareConfig(cluster=cluster_named(cluster), seed=seed, noise=noise, deadlines=parse_deadlines(deadlines))
     replay = build_replay(workloads[0], config, 0)
     given = {"checkpoint": str(checkpoint)} if checkpoint is not None else {}
     if objective is not None:

@@ -148,13 +148,14 @@ def _of_kind(
 ) -> Workload:
     import numpy as np
 
-    from dagsched.evaluate.config import parse_deadlines, read_cluster
+    from dagsched.cluster import cluster_named
+    from dagsched.evaluate.config import parse_deadlines
     from dagsched.evaluate.scenario import Stream, stream_seed
     from dagsched.generate import random_workload, with_deadlines
     from dagsched.generate.arrivals import arrive
     from dagsched.replay import cluster_for
 
-    process, factor, where = _arrivals(arrivals), parse_deadlines(deadlines), read_cluster(cluster)
+    process, factor, where = _arrivals(arrivals), parse_deadlines(deadlines), cluster_named(cluster)
     workload = random_workload(kind, np.random.default_rng(seed), count=1 if count is None else count, **parameters)
     where = where or cluster_for(workload)
     if process is not None:

@@ -46,14 +46,14 @@ def inspect(
     """Show counts, widths, critical path, demands and rejected records; draw a DAG."""
     from dagsched.cli.console import output, say
     from dagsched.cli.loading import load_all
-    from dagsched.evaluate.config import read_cluster
+    from dagsched.cluster import cluster_named
     from dagsched.evaluate.figures import picture_kind
     from dagsched.replay import cluster_for
 
     if draw is not None:
         picture_kind(draw)
     workloads = load_all(paths, format=format, strict=strict, processors=processors, known=known)
-    given = read_cluster(cluster)
+    given = cluster_named(cluster)
     console = output()
     if len(workloads) == 1:
         _describe(console, workloads[0], given or cluster_for(workloads[0]))

@@ -82,9 +82,10 @@ def schedule(
     from dagsched.cli.console import say
     from dagsched.cli.loading import load_all
     from dagsched.cli.searching import prepare, print_search, searching
+    from dagsched.cluster import cluster_named
     from dagsched.evaluate.compare import given_options
     from dagsched.evaluate.compiling import ensure_compiled
-    from dagsched.evaluate.config import CompareConfig, parse_deadlines, read_cluster
+    from dagsched.evaluate.config import CompareConfig, parse_deadlines
     from dagsched.evaluate.figures import picture_kind
     from dagsched.evaluate.metrics import metrics
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
@@ -105,7 +106,7 @@ def schedule(
     chosen = _choose(load_all([path], format=format, strict=strict, processors=processors, known=known), workload)
     config = CompareConfig(
         policies=(policy,),
-        cluster=read_cluster(cluster),
+        cluster=cluster_named(cluster),
         seed=seed,
         noise=noise,
         deadlines=parse_deadlines(deadlines),

@@ -8,11 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dagsched.cluster import Cluster
+from dagsched.cluster import Cluster, cluster_named
 from dagsched.env.episode import Objective
 from dagsched.errors import ConfigError
 from dagsched.generate.suite import SPLITS, Split, Suite
-from dagsched.generate.suite_file import cluster_named
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.workload import Workload
 
@@ -133,13 +132,13 @@ def open_source(
         for name, value in (("cluster", cluster), ("noise", noise), ("simulation", options)):
             if value:
                 raise ConfigError(f"{name} has no meaning with a suite, which has its own; change it in the suite")
+        if not isinstance(suite, Suite | str | Path):
+            raise ConfigError(f"suite is {suite!r:.80}, expected a name, a path or a Suite")
         return SuiteSource(suite if isinstance(suite, Suite) else Suite.load(suite), split)
     if suite is not None:
         raise ConfigError("workload and suite are both given; give one of them")
     given = _opened(workload)
-    if not isinstance(cluster, Cluster):
-        cluster = cluster_named(cluster)
-    return WorkloadSource(given, cluster, noise, options)
+    return WorkloadSource(given, cluster_named(cluster), noise, options)
 
 
 def _opened(workload: Any) -> list[Workload | Replay]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dagsched.cluster import Cluster
+from dagsched.cluster import Cluster, cluster_named
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.evaluate.ablation import expand, first_planner, with_planner
 from dagsched.evaluate.compiling import ensure_compiled
@@ -24,7 +24,6 @@ from dagsched.evaluate.config import (
     Objective,
     parse_arrivals,
     parse_deadlines,
-    read_cluster,
 )
 from dagsched.evaluate.drawing import drawn_workload
 from dagsched.evaluate.resolved import resolve
@@ -114,7 +113,7 @@ def compare_baselines(
     """
     config = CompareConfig(
         policies=tuple(with_planner(policies) if ablate else policies),
-        cluster=cluster if isinstance(cluster, Cluster) else read_cluster(cluster),
+        cluster=cluster_named(cluster),
         replays=replays,
         seed=seed,
         noise=noise,

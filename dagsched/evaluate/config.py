@@ -11,14 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from dagsched.cluster import Cluster, default_cluster
+from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError
 from dagsched.replay import SimulationOptions
 
 Objective = Literal["makespan", "flow_time", "slo"]
 OBJECTIVES: tuple[Objective, ...] = ("makespan", "flow_time", "slo")
-
-SHIPPED_CLUSTERS = ("default", "small", "alibaba")
 
 DEFAULT_POLICIES = (
     "critical-path",
@@ -170,17 +168,3 @@ def _positive(value: str | float) -> float | None:
     except ValueError:
         return None
     return number if 0 < number < math.inf else None
-
-
-def read_cluster(value: str | Path | None) -> Cluster | None:
-    """A cluster from a YAML file or by the name of a shipped one (``default``, ``small``, ``alibaba``).
-
-    Raises:
-        ConfigError: if there is no such file or shipped cluster.
-        InvalidClusterError: naming file, group and field.
-    """
-    if value is None:
-        return None
-    if str(value) in SHIPPED_CLUSTERS and not Path(value).exists():
-        return default_cluster(str(value))
-    return Cluster.from_yaml(value)

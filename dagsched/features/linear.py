@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dagsched.errors import ConfigError
+from dagsched.errors import ConfigError, closest
 from dagsched.features.schema import TASK_NAMES
 from dagsched.workflow import FloatArray
 
@@ -35,7 +35,8 @@ def start_weights(rule: str) -> FloatArray:
         ConfigError: for a rule that is not linear in the features.
     """
     if rule not in START:
-        raise ConfigError(f"start is {rule!r}, expected one of {', '.join(START)}")
+        hint = closest(rule, START, f"expected one of {', '.join(START)}")
+        raise ConfigError(f"there is no linear rule {rule!r}; {hint}")
     return weights_of(START[rule])
 
 

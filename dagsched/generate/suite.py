@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from dagsched.cluster import Cluster, default_cluster
+from dagsched.cluster import Cluster, cluster_named, default_cluster
 from dagsched.errors import ConfigError, DagschedError
 from dagsched.generate.arrivals import ArrivalKind, arrive
 from dagsched.generate.deadlines import deadlines
@@ -25,7 +25,6 @@ from dagsched.generate.mix import check_count, check_rng
 from dagsched.generate.ranges import check_range, draw
 from dagsched.generate.suite_file import (
     apply_change,
-    cluster_named,
     find_suite,
     first_error,
     for_pydantic,

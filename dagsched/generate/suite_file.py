@@ -5,13 +5,11 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from dagsched.cluster import Cluster, default_cluster
 from dagsched.errors import ConfigError, DagschedError, closest
 from dagsched.shipped import shipped
 
@@ -90,31 +88,6 @@ def resolve_paths(data: dict[str, Any], folder: Path) -> None:
             continue
         keys = ("path", "profiles", "times")
         entry.update({key: resolved(entry[key]) for key in keys if key in entry})
-
-
-def cluster_named(value: Any) -> Cluster | None:
-    """A shipped name, a file or a mapping; ``None`` and ``own`` stand for the problem's own.
-
-    Raises:
-        ConfigError: for a name that is not shipped, or an unreadable file.
-        InvalidClusterError: naming group and field.
-    """
-    if value is None or value == "own":
-        return None
-    if isinstance(value, Mapping):
-        return Cluster.from_dict(dict(value))
-    return _named_cluster(str(value))
-
-
-@lru_cache(maxsize=64)
-def _named_cluster(value: str) -> Cluster:
-    if not value.endswith((".yaml", ".yml")) and not Path(value).exists():
-        names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
-        if value in names:
-            return default_cluster(value)
-        hint = closest(value, names, f"shipped clusters: {', '.join(names)}")
-        raise ConfigError(f"cluster is {value!r}, expected a file or the name of a shipped one; {hint}")
-    return Cluster.from_yaml(value)
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from dagsched.errors import ConfigError, PolicyError, closest
-from dagsched.features.linear import START
+from dagsched.errors import ConfigError
+from dagsched.features.linear import START, start_weights
 from dagsched.features.schema import TASK_NAMES, columns
+from dagsched.generate.suite_file import for_pydantic
 from dagsched.learn.ppo_settings import annealed
 from dagsched.nn.config import DEFAULT_MARGIN, NetworkConfig
 from dagsched.policies.registry import make_policy
@@ -38,8 +39,9 @@ def known_start(value: str) -> str:
     if "/" in value or Path(value).exists():
         best = "; did you mean its best/?" if (Path(value) / "best" / "card.json").is_file() else ""
         raise ValueError(f"there is no checkpoint in {value!r}: card.json is missing{best}")
-    hint = closest(value, START, f"expected one of {', '.join(START)}")
-    raise ValueError(f"there is no linear rule {value!r}; {hint}")
+    with for_pydantic():
+        start_weights(value)
+    return value
 
 
 class Section(BaseModel):
@@ -130,10 +132,8 @@ class ImitateSection(Section):
     @field_validator("rule")
     @classmethod
     def _known(cls, value: str) -> str:
-        try:
+        with for_pydantic():
             make_policy(value)
-        except PolicyError as error:
-            raise ValueError(str(error)) from None
         return value
 
 
@@ -194,6 +194,14 @@ class ValidationSection(Section):
         default=16, ge=1, description="instances on which the sampled policy's cost is logged beside the greedy"
     )
     rules: tuple[str, ...] = Field(default=(), description="rules to beat; none = every standard rule")
+
+    @field_validator("rules")
+    @classmethod
+    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for rule in value:
+            with for_pydantic():
+                make_policy(rule)
+        return value
 
 
 class TraceSection(Section):

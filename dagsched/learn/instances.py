@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dagsched.cluster import cluster_named
 from dagsched.errors import ConfigError
-from dagsched.evaluate.config import read_cluster
 from dagsched.generate.suite import Split, Suite
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import TraceSection
@@ -106,7 +106,7 @@ class TraceSource:
                 "needed for training, validation and tests; lower trace.window or give a longer trace"
             )
         self.name, self._pieces, self._seed = name, pieces, seed
-        self._cluster = read_cluster(settings.cluster)
+        self._cluster = cluster_named(settings.cluster)
         self.objective: str = settings.objective or _objective(pieces)
 
     def replay(self, split: Split, index: int) -> Replay:

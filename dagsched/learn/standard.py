@@ -9,7 +9,7 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.learn.arena import Objective, cost_function
-from dagsched.policies.registry import list_policies
+from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
 from dagsched.simulator.simulate import simulate
 from dagsched.workflow import FloatArray
@@ -60,8 +60,10 @@ def best_rules(
         progress: called with (done, total).
 
     Raises:
-        PolicyError: if every rule refuses these replays.
+        PolicyError: for a rule that does not exist, or if every rule refuses these replays.
     """
+    for rule in rules:
+        make_policy(rule)
     names = tuple(rules) or standard_rules()
     tell = progress or (lambda *_: None)
     few = replays[:SCREENED]

@@ -39,6 +39,8 @@ def test_reset_takes_a_replay_or_an_index() -> None:
         ({"noise": 0.2}, "noise has no meaning with a suite"),
         ({"workload": 3}, "expected a path, a Workload, a Replay"),
         ({"workload": []}, "is empty"),
+        ({"suite": 3}, "suite is 3, expected a name"),
+        ({"base": "ltf"}, "there is no linear rule 'ltf'; did you mean"),
         ({"workload": "workloads/wfcommons", "simulation": {"max_wiat": 3}}, "unknown option 'max_wiat'"),
         ({"normaliser": "nowhere.json"}, "cannot read the normaliser"),
         ({"render_mode": "human"}, "expected rgb_array"),

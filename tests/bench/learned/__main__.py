@@ -54,18 +54,45 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m tests.bench.learned", description="Figures of learned policies.")
     made.add_argument("name", choices=SUBJECTS)
     made.add_argument("--checkpoint", help="checkpoint or index; by default the shipped one")
-    made.add_argument("--limit", type=int, help="only the first so many replays of each part")
-    made.add_argument("--threads", type=int, default=1, help="replays at a time")
-    made.add_argument("--n", type=int, help="samples of samplers (tpch 256, psplib 100)")
-    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of the suite")
+    made.add_argument("--limit", type=_positive, help="only the first so many replays of each part")
+    made.add_argument("--threads", type=_positive, default=1, help="replays at a time")
+    made.add_argument("--n", type=_positive, help="samples of samplers (tpch 256, psplib 100)")
+    made.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a key of the suite; train: of the recipe",
+    )
     made.add_argument("--load", action="append", type=float, help="load: these loads instead; may be repeated")
     made.add_argument("--suite", default="build", help="family, train: which suite")
     made.add_argument("--runs", default="runs/arms", help="arms, train, time: folder of run folders")
     made.add_argument("--against", default="gnn", help="arms: the arm that others are compared with")
-    made.add_argument("--seed", action="append", type=int, help="train: only these seeds; may be repeated")
+    made.add_argument("--seed", action="append", type=_seed, help="train: only these seeds; may be repeated")
     made.add_argument("--arm", action="append", help="train: only these arms; may be repeated")
-    made.add_argument("--seconds", type=float, default=290.0, help="train: CPU seconds of a run")
+    made.add_argument("--seconds", type=_seconds, default=290.0, help="train: CPU seconds of a run")
     return made
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is below 1")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 2**31:
+        raise argparse.ArgumentTypeError(f"{value} is not in 0 to 2147483647")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds")
+    return value
 
 
 if __name__ == "__main__":

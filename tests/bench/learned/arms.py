@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dagsched.errors import PolicyError
+from dagsched.errors import ConfigError, PolicyError
 from dagsched.learn.arena import Arena, cost_function
 from dagsched.learn.checkpoint import load_checkpoint
 from dagsched.learn.choice import read_index
@@ -24,7 +24,7 @@ from dagsched.replay import Replay
 from dagsched.simulator import simulate
 from dagsched.workflow import FloatArray
 from tests.bench.figure import Skip
-from tests.bench.learned.families import FAMILIES, Family
+from tests.bench.learned.families import FAMILIES, Family, is_finished
 from tests.bench.learned.rows import head, note, points, relative, row
 
 _RUN = re.compile(r"(.+)-s(\d+)")
@@ -32,6 +32,7 @@ _RUN = re.compile(r"(.+)-s(\d+)")
 
 def measure_arms(options: Namespace) -> None:
     """Every arm of every suite below ``--runs``: against the best rule, and against the arm ``--against``."""
+    folders = _folders(options)
     head(
         "suite",
         "arm",
@@ -42,10 +43,7 @@ def measure_arms(options: Namespace) -> None:
         f"against {options.against}",
         "training, s",
     )
-    for folder in sorted(path for path in Path(options.runs).iterdir() if path.is_dir()):
-        found = _runs(folder)
-        if not found:
-            continue
+    for folder, found in folders.items():
         family = FAMILIES.get(folder.name, Family(folder.name))
         suite = family.load(options.set)
         count = suite.test if options.limit is None else min(options.limit, suite.test)
@@ -78,7 +76,8 @@ def measure_arms(options: Namespace) -> None:
                 float(np.mean([_elapsed(best.parent) for best in found[arm].values()])),
             )
         headroom = _headroom(replays, reference, options)
-        note(f"{folder.name}: {count} test replays; best rule on validation: {rule}{headroom}\n")
+        how = "the rule" if family.rule else "best rule on validation"
+        note(f"{folder.name}: {count} test replays; {how}: {rule}{headroom}\n")
 
 
 def measure_time(options: Namespace) -> None:
@@ -120,12 +119,27 @@ def measure_cards(options: Namespace) -> None:
         )
 
 
+def _folders(options: Namespace) -> dict[Path, dict[str, dict[int, Path]]]:
+    """The runs of each family below ``--runs``."""
+    top = Path(options.runs)
+    if not top.is_dir():
+        raise ConfigError(f"--runs is {top}: there is no such folder; `train` makes one")
+    found = {path: _runs(path) for path in sorted(top.iterdir()) if path.is_dir()}
+    found = {path: runs for path, runs in found.items() if runs}
+    if not found:
+        raise ConfigError(f"{top}: no finished run lies in SUITE/ARM-sSEED below it")
+    arms = sorted({arm for runs in found.values() for arm in runs})
+    if options.against not in arms:
+        raise ConfigError(f"--against is {options.against!r}, expected one of {', '.join(arms)}")
+    return found
+
+
 def _runs(folder: Path) -> dict[str, dict[int, Path]]:
-    """``best/`` of each seed of each arm."""
+    """``best/`` of each seed of each arm, of finished runs."""
     found: dict[str, dict[int, Path]] = {}
     for path in sorted(folder.iterdir()):
         name = _RUN.fullmatch(path.name)
-        if name and (path / "best" / "card.json").is_file():
+        if name and is_finished(path):
             found.setdefault(name[1], {})[int(name[2])] = path / "best"
     return found
 

@@ -35,7 +35,7 @@ class Family:
     network_suite_changes: tuple[str, ...] | None = None
     network_changes: tuple[str, ...] = ()
     steps: tuple[int, int] | None = None  # of PPO that fit into 290 s: graph network, MLP
-    rule: str | None = None  # the best on validation, where finding it takes long
+    rule: str | None = None  # to be compared with, where finding the best on validation takes long
 
     def load(self, changes: Sequence[str] = ()) -> Suite:
         """The suite that judges."""
@@ -84,3 +84,8 @@ FAMILIES = {
         "srw*cp",
     ),
 }
+
+
+def is_finished(run: Path) -> bool:
+    """Whether a training ran to its end or its time, and was confirmed."""
+    return (run / "eval" / "result.json").is_file()

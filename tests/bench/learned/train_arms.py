@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from dagsched.errors import ConfigError
+from dagsched.interrupts import remembered_interrupts
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.trainer import Trainer
-from tests.bench.learned.families import ARMS, FAMILIES, RECIPE
-from tests.bench.learned.rows import head, row
+from dagsched.simulator import warmup as compile_all
+from tests.bench.learned.families import ARMS, FAMILIES, RECIPE, is_finished
+from tests.bench.learned.rows import head, note, row
 
 
 def train_arms(options: Namespace) -> None:
@@ -22,23 +26,37 @@ def train_arms(options: Namespace) -> None:
         for name in given:
             if name not in known:
                 raise ConfigError(f"--{option} is {name!r}, expected one of {', '.join(known)}")
-    family = FAMILIES[options.suite]
+    seeds = options.seed or list(range(5))
+    runs = [
+        (
+            Path(options.runs) / options.suite / f"{arm}-s{seed}",
+            TrainConfig.load(RECIPE, [*FAMILIES[options.suite].training(arm), *options.set, f"seed={seed}"]),
+        )
+        for seed in seeds
+        for arm in options.arm or ARMS
+    ]
+    compile_all()  # else the first run would pay for it
     head("run", "steps", "CPU s", "best on validation", "kind")
-    for seed in options.seed or range(5):
-        for arm in options.arm or ARMS:
-            out = Path(options.runs) / options.suite / f"{arm}-s{seed}"
-            if (out / "eval" / "result.json").is_file():
+    with remembered_interrupts() as interrupted:
+        for out, config in runs:
+            if is_finished(out):
                 continue
-            changes = [*family.training(arm), f"seed={seed}"]
-            began = time.process_time()
-            end = began + options.seconds
-            trainer = Trainer(TrainConfig.load(RECIPE, changes), out=out)
-            result = trainer.run(lambda end=end: time.process_time() >= end, confirm_stopped=True)  # type: ignore[misc]
-            best = result.best
-            row(
-                out,
-                trainer.state.total,
-                time.process_time() - began,
-                f"{100 * (best['ratio_best_rule'] - 1):+.2f}%",
-                best["kind"],
-            )
+            if (out / "config.yaml").is_file():
+                shutil.rmtree(out)  # of a training that was interrupted: its time so far is not known
+            if not _train(config, out, options.seconds, interrupted):
+                note("interrupted; the same command goes on, and begins this run anew")
+                return
+
+
+def _train(config: TrainConfig, out: Path, seconds: float, interrupted: Callable[[], bool]) -> bool:
+    began = time.process_time()
+    trainer = Trainer(config, out=out)
+    result = trainer.run(
+        lambda: interrupted() or time.process_time() - began >= seconds, confirm_stopped=not interrupted()
+    )
+    if interrupted() and not is_finished(out):
+        return False
+    best = result.best
+    against = f"{100 * (best['ratio_best_rule'] - 1):+.2f}%"
+    row(out, trainer.state.total, time.process_time() - began, against, best["kind"])
+    return not interrupted()
