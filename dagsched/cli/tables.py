@@ -128,6 +128,8 @@ def _print_scope(comparison: Comparison, console: Console) -> None:
         f"{len(config.policies)} policies; {checked}.",
         markup=False,
     )
+    if len(config.policies) > 1:
+        console.print("Differences are paired by replay; in % they are geometric means of ratios.")
     if config.replays > 1 and not config.is_random:
         console.print("Nothing is random here, so each workload was replayed once.")
     used = Counter(describe_cluster(cluster_of(workload, config)) for workload in comparison.workloads)
