@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from dagsched.learn.config import TrainConfig
 from tests.bench.learned import rows
 from tests.bench.learned.__main__ import SUBJECTS, parser
 from tests.bench.learned.arms import _runs, measure_arms
-from tests.bench.learned.families import ARMS, FAMILIES, RECIPE
+from tests.bench.learned.families import ARMS, FAMILIES, RECIPE, Family
+from tests.bench.learned.judged import Judged
 from tests.bench.learned.train_arms import train_arms
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "results.md"
@@ -57,8 +59,10 @@ def test_runs_are_grouped_by_arm_and_seed(tmp_path: Path) -> None:
         (tmp_path / name / "eval" / "result.json").touch()
     (tmp_path / "half-s1" / "best").mkdir(parents=True)
     (tmp_path / "half-s1" / "best" / "card.json").touch()
-    found = _runs(tmp_path)
-    assert {arm: sorted(seeds) for arm, seeds in found.items()} == {"gnn": [0, 12], "no-gnn": [0]}
+    assert list(_runs(tmp_path)) == ["gnn-s0", "gnn-s12", "no-gnn-s0"]
+    columns = {name: np.ones(2) for name in ("srw*cp", *_runs(tmp_path))}
+    arms = Judged("makespan", columns).arms()
+    assert {arm: list(seeds) for arm, seeds in arms.items()} == {"gnn": [0, 12], "no-gnn": [0]}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -90,9 +94,42 @@ def test_arms_are_trained_and_found_again(tmp_path: Path, capsys: pytest.Capture
     (half / "config.yaml").touch()  # of a run that was interrupted
     train_arms(options)
     assert "evolved-s3" in capsys.readouterr().out
-    assert list(_runs(tmp_path / "homog")) == ["evolved"]
+    assert list(_runs(tmp_path / "homog")) == ["evolved-s3"]
     train_arms(options)
     assert "evolved-s3" not in capsys.readouterr().out
+
+
+def test_costs_are_kept_and_runs_judged_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FAMILIES, "homog", Family("homog", suite_changes=("test=3", "validation=3")))
+    where = ["--runs", str(tmp_path / "runs")]
+    small = ["--seconds", "0", "--set", "validation.instances=3", "--set", "validation.confirm=3"]
+    train_arms(parser().parse_args(["train", "--suite", "homog", "--arm", "evolved", "--seed", "3", *where, *small]))
+    asked = parser().parse_args(
+        ["arms", *where, "--costs", str(tmp_path / "costs"), "--n", "2", "--against", "evolved"]
+    )
+    measure_arms(asked)
+    first = capsys.readouterr().out
+    assert "| homog | evolved | 1 |" in first
+    file = tmp_path / "costs" / "homog.csv"
+    head, *rows = file.read_text().splitlines()
+    assert head.endswith(",sampling:n=2:rule=lft,evolved-s3")
+    assert len(rows) == 3
+
+    shutil.rmtree(tmp_path / "runs")  # what was judged needs no run any more
+    measure_arms(asked)
+    again = capsys.readouterr().out
+    table = [
+        [line.split("|")[:8] for line in text.splitlines() if line.startswith("| homog")] for text in (first, again)
+    ]
+    assert table[0] == table[1]
+
+    file.write_text("\n".join([head, *rows[:2]]))
+    with pytest.raises(ConfigError, match=r"homog\.csv: expected 3 rows"):
+        measure_arms(asked)
+    with pytest.raises(ConfigError, match="--limit and --set have no place"):
+        measure_arms(parser().parse_args(["arms", "--costs", str(tmp_path / "costs"), "--limit", "2"]))
 
 
 @pytest.mark.parametrize("change", [["--suite", "homo"], ["--arm", "gn"]])
@@ -102,16 +139,22 @@ def test_unknown_families_and_arms_are_refused(change: list[str], tmp_path: Path
         train_arms(options)
 
 
+def test_kept_costs_give_the_rows_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    costs = PAGE.parent / "arms"
+    measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path), "--costs", str(costs)]))
+    page = PAGE.read_text(encoding="utf-8").replace("−", "-")
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    whole = [cells for cells in rows if cells[2] == "5"]
+    assert len(whole) >= 3
+    for cells in whole:
+        assert f"| 5 | {cells[4]} | {cells[5]} | {cells[6]}".rstrip() in page, cells
+
+
 def test_arms_without_runs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no such folder"):
-        measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path / "none")]))
     (tmp_path / "build").mkdir()
-    with pytest.raises(ConfigError, match="no finished run"):
-        measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path)]))
-    (tmp_path / "build" / "mlp-s0" / "eval").mkdir(parents=True)
-    (tmp_path / "build" / "mlp-s0" / "eval" / "result.json").touch()
-    with pytest.raises(ConfigError, match="--against is 'gnn', expected one of mlp"):
-        measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path)]))
+    for runs in (tmp_path / "none", tmp_path):
+        with pytest.raises(ConfigError, match="no finished run"):
+            measure_arms(parser().parse_args(["arms", "--runs", str(runs)]))
 
 
 @pytest.mark.parametrize("wrong", ["--limit 0", "--seed -1", "--seconds nan", "--threads x"])

@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--load", action="append", type=float, help="load: these loads instead; may be repeated")
     made.add_argument("--suite", default="build", help="family, train: which suite")
     made.add_argument("--runs", default="runs/arms", help="arms, train, time: folder of run folders")
+    made.add_argument("--costs", metavar="DIR", help="arms: keep what each run costs here, and judge only new ones")
     made.add_argument("--against", default="gnn", help="arms: the arm that others are compared with")
     made.add_argument("--seed", action="append", type=_seed, help="train: only these seeds; may be repeated")
     made.add_argument("--arm", action="append", help="train: only these arms; may be repeated")

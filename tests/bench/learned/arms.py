@@ -5,34 +5,27 @@ Runs lie in ``DIR/SUITE/ARM-sSEED``; all of a suite are judged on its test split
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from dagsched.errors import ConfigError, PolicyError
-from dagsched.learn.arena import Arena, cost_function
+from dagsched.errors import ConfigError
 from dagsched.learn.checkpoint import load_checkpoint
 from dagsched.learn.choice import read_index
-from dagsched.learn.confirm import checkpoint_costs
 from dagsched.learn.run_folder import STATE
-from dagsched.learn.standard import best_rules, rule_costs
 from dagsched.learn.trainer_state import TrainerState
-from dagsched.replay import Replay
-from dagsched.simulator import simulate
 from dagsched.workflow import FloatArray
 from tests.bench.figure import Skip
-from tests.bench.learned.families import FAMILIES, Family, is_finished
+from tests.bench.learned.families import RUN, is_finished
+from tests.bench.learned.judged import judge
 from tests.bench.learned.rows import head, note, points, relative, row
-
-_RUN = re.compile(r"(.+)-s(\d+)")
 
 
 def measure_arms(options: Namespace) -> None:
     """Every arm of every suite below ``--runs``: against the best rule, and against the arm ``--against``."""
-    folders = _folders(options)
+    families = _families(options)
     head(
         "suite",
         "arm",
@@ -43,41 +36,30 @@ def measure_arms(options: Namespace) -> None:
         f"against {options.against}",
         "training, s",
     )
-    for folder, found in folders.items():
-        family = FAMILIES.get(folder.name, Family(folder.name))
-        suite = family.load(options.set)
-        count = suite.test if options.limit is None else min(options.limit, suite.test)
-        replays = [suite.replay("test", k) for k in range(count)]
-        known = [suite.replay("validation", k) for k in range(min(count, suite.validation))]
-        rule = family.rule or best_rules(known, suite.objective).best
-        reference = rule_costs(replays, suite.objective, rule)
-        assert reference is not None
-        arenas = [Arena(replay, suite.objective) for replay in replays]
-        costs = {
-            arm: {
-                seed: checkpoint_costs(load_checkpoint(best), arenas, options.threads) for seed, best in seeds.items()
-            }
-            for arm, seeds in found.items()
-        }
-        effect = points if suite.objective == "slo" else relative
-        for arm, seeds in costs.items():
+    for name, runs in families.items():
+        found = judge(name, runs, options)
+        effect = points if found.objective == "slo" else relative
+        reference, arms = found.columns[found.rule], found.arms()
+        other = arms.get(options.against, {})
+        for arm, seeds in arms.items():
             all_costs, workload = _stacked(seeds, list(seeds))
-            other = costs.get(options.against, {})
             common = [seed for seed in seeds if seed in other]
-            each = [_mean_effect(c, reference, suite.objective == "slo") for c in seeds.values()]
+            each = [_mean_effect(c, reference, found.objective == "slo") for c in seeds.values()]
+            times = [_elapsed(best.parent) for run, best in runs.items() if run.startswith(f"{arm}-s")]
             row(
-                folder.name,
+                name,
                 arm,
                 len(seeds),
                 float(all_costs.mean()),
                 effect(all_costs, np.tile(reference, len(seeds)), workload),
                 f"{min(each):+.2f} to {max(each):+.2f}",
                 "" if arm == options.against or not common else _compared(seeds, other, common, effect),
-                float(np.mean([_elapsed(best.parent) for best in found[arm].values()])),
+                float(np.mean(times)) if times else "",
             )
-        headroom = _headroom(replays, reference, options)
-        how = "the rule" if family.rule else "best rule on validation"
-        note(f"{folder.name}: {count} test replays; {how}: {rule}{headroom}\n")
+        headroom = "" if other else f"; no run of {options.against} to compare with"
+        if found.sampler is not None:
+            headroom += f"; untrained {found.sampler} against it: {relative(found.columns[found.sampler], reference)}"
+        note(f"{name}: {len(reference)} test replays; best rule on validation: {found.rule}{headroom}\n")
 
 
 def measure_time(options: Namespace) -> None:
@@ -119,29 +101,24 @@ def measure_cards(options: Namespace) -> None:
         )
 
 
-def _folders(options: Namespace) -> dict[Path, dict[str, dict[int, Path]]]:
-    """The runs of each family below ``--runs``."""
+def _families(options: Namespace) -> dict[str, dict[str, Path]]:
+    """``best/`` of the finished runs of each family below ``--runs``, by the run's name; families of ``--costs``."""
     top = Path(options.runs)
-    if not top.is_dir():
-        raise ConfigError(f"--runs is {top}: there is no such folder; `train` makes one")
-    found = {path: _runs(path) for path in sorted(top.iterdir()) if path.is_dir()}
-    found = {path: runs for path, runs in found.items() if runs}
+    found = {path.name: _runs(path) for path in sorted(top.iterdir()) if path.is_dir()} if top.is_dir() else {}
+    found = {name: runs for name, runs in found.items() if runs}
+    if options.costs is not None:
+        if options.limit is not None or options.set:
+            raise ConfigError("--costs keeps costs of whole test splits: --limit and --set have no place beside it")
+        kept = sorted(file.stem for file in Path(options.costs).glob("*.csv"))
+        found |= {name: {} for name in kept if name not in found}
     if not found:
-        raise ConfigError(f"{top}: no finished run lies in SUITE/ARM-sSEED below it")
-    arms = sorted({arm for runs in found.values() for arm in runs})
-    if options.against not in arms:
-        raise ConfigError(f"--against is {options.against!r}, expected one of {', '.join(arms)}")
-    return found
+        raise ConfigError(f"--runs is {top}: no finished run lies in SUITE/ARM-sSEED below it; `train` makes them")
+    return dict(sorted(found.items()))
 
 
-def _runs(folder: Path) -> dict[str, dict[int, Path]]:
-    """``best/`` of each seed of each arm, of finished runs."""
-    found: dict[str, dict[int, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        name = _RUN.fullmatch(path.name)
-        if name and is_finished(path):
-            found.setdefault(name[1], {})[int(name[2])] = path / "best"
-    return found
+def _runs(folder: Path) -> dict[str, Path]:
+    """``best/`` of each finished run of a family."""
+    return {p.name: p / "best" for p in sorted(folder.iterdir()) if RUN.fullmatch(p.name) and is_finished(p)}
 
 
 def _stacked(
@@ -162,16 +139,6 @@ def _mean_effect(costs: FloatArray, reference: FloatArray, rates: bool) -> float
     if rates:
         return float((costs - reference).mean())
     return 100 * float(np.expm1(np.log(costs / reference).mean()))
-
-
-def _headroom(replays: list[Replay], reference: FloatArray, options: Namespace) -> str:
-    """What the untrained best of n gains over the best rule, where whole batches can be planned."""
-    n = options.n or 256
-    try:
-        cost = [cost_function(r, "makespan")(simulate(r, f"sampling:n={n}:rule=lft").task_finish) for r in replays]
-    except PolicyError:
-        return ""
-    return f"; untrained best of {n} against it: {relative(np.array(cost), reference)}"
 
 
 def _elapsed(run: Path) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dagsched.generate.suite import Suite
 
+RUN = re.compile(r"(.+)-s(\d+)")  # the name of a run: arm and seed
 RECIPE = Path(__file__).resolve().parents[3] / "workloads" / "train" / "build.yaml"
 
 _MLP = "network.encoder=none"
