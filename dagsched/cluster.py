@@ -194,6 +194,11 @@ class Cluster:
             _check_keys(entry, "group", ("name", "capacity"), ("nodes", "speed"))
             if not isinstance(entry["capacity"], dict):
                 raise InvalidClusterError(f"group {entry['name']!r}: capacity must map resources to amounts")
+            for resource in entry["capacity"]:
+                if resource is None or isinstance(resource, bool):  # what YAML makes of null, yes and on
+                    raise InvalidClusterError(
+                        f"group {entry['name']!r}: capacity of {resource!r}; put the name of a resource into quotes"
+                    )
             capacity = {str(r): _amount(entry["name"], r, a) for r, a in entry["capacity"].items()}
             speed = _amount(entry["name"], "speed", entry.get("speed", 1.0))
             groups.append(NodeGroup(str(entry["name"]), entry.get("nodes", 1), capacity, speed))

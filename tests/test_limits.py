@@ -98,6 +98,8 @@ def test_a_pipe_is_no_cluster_file(tmp_path: Path) -> None:
         "groups: [{name: a, capacity: {cpu: 1}}]\nbandwidth: true",
         "resources: [cpu, cpu]\ngroups: [{name: a, capacity: {cpu: 1}}]",
         "groups: [{name: a, capacity: {cpu: 1.0e+300}}]",
+        "groups: [{name: a, capacity: {null: 4}}]",
+        "groups: [{name: a, capacity: {yes: 4}}]",
     ],
 )
 def test_odd_cluster_files_are_refused(tmp_path: Path, text: str) -> None:
