@@ -6,7 +6,7 @@ import math
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +226,7 @@ class Cluster:
         }
 
 
+@cache
 def default_cluster(name: str = "default") -> Cluster:
     """A cluster that ships with the package: ``default`` (14 nodes in 4 groups) or ``alibaba`` (96-core nodes)."""
     return Cluster.from_yaml(shipped(f"workloads/clusters/{name}.yaml"))
@@ -247,10 +248,10 @@ def cluster_named(value: Cluster | Mapping[str, Any] | str | Path | None) -> Clu
     path = Path(str(value))
     if path.suffix not in (".yaml", ".yml") and not path.exists():
         names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
-        if str(value) not in names:
-            hint = closest(value, names, f"shipped clusters: {', '.join(names)}")
-            raise ConfigError(f"cluster is {str(value)!r}, expected a file or the name of a shipped one; {hint}")
-        path = shipped(f"workloads/clusters/{value}.yaml")
+        if str(value) in names:
+            return default_cluster(str(value))
+        hint = closest(value, names, f"shipped clusters: {', '.join(names)}")
+        raise ConfigError(f"cluster is {str(value)!r}, expected a file or the name of a shipped one; {hint}")
     return _unchanged(path, path.stat().st_mtime_ns if path.is_file() else 0)
 
 

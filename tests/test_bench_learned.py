@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import signal
+import threading
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -97,6 +101,21 @@ def test_arms_are_trained_and_found_again(tmp_path: Path, capsys: pytest.Capture
     assert list(_runs(tmp_path / "homog")) == ["evolved-s3"]
     train_arms(options)
     assert "evolved-s3" not in capsys.readouterr().out
+
+
+def test_an_interrupted_run_is_not_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--set", "validation.instances=3", "--set", "validation.confirm=3", "--set", "evolve.steps=100000"]
+    asked = ["train", "--suite", "homog", "--arm", "evolved", "--seed", "3", "--runs", str(tmp_path), *small]
+
+    def interrupt() -> None:
+        while not (tmp_path / "homog" / "evolved-s3" / "config.yaml").is_file():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    train_arms(parser().parse_args(asked))
+    assert "interrupted; the same command goes on" in capsys.readouterr().out
+    assert not _runs(tmp_path / "homog")
 
 
 def test_costs_are_kept_and_runs_judged_once(

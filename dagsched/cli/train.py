@@ -101,7 +101,7 @@ def train(
             say=say,
         )
         result = trainer.run(
-            lambda: interrupted() or time.monotonic() - begin >= budget, confirm_stopped=not interrupted()
+            lambda: interrupted() or time.monotonic() - begin >= budget, confirm_stopped=lambda: not interrupted()
         )
         stopped = interrupted()
     if stopped and not result.finished:

@@ -104,12 +104,14 @@ class Trainer:
         else:
             self.folder.describe(self._data, command)
 
-    def run(self, stop: Callable[[], bool] = lambda: False, *, confirm_stopped: bool = False) -> TrainResult:
+    def run(
+        self, stop: Callable[[], bool] = lambda: False, *, confirm_stopped: Callable[[], bool] = lambda: False
+    ) -> TrainResult:
         """All stages, then confirmation.
 
         Args:
             stop: asked between steps; a stopped run is saved.
-            confirm_stopped: confirm the best model so far also when stopped.
+            confirm_stopped: asked once it has stopped: confirm the best model so far?
         """
         config, state = self.config, self.state
         self._clock = time.perf_counter() - state.elapsed
@@ -125,7 +127,9 @@ class Trainer:
                 stage = config.stages[state.stage]
                 ended = self._evolve(stop) if stage == "evolve" else self._train_network(stage, stop)
                 if not ended:
-                    return self._confirm(False) if confirm_stopped else TrainResult(self.folder.path, False, state.best)
+                    return (
+                        self._confirm(False) if confirm_stopped() else TrainResult(self.folder.path, False, state.best)
+                    )
                 state.stage, state.step, state.optimiser = state.stage + 1, 0, None
                 self._save()
             return self._confirm(True)

@@ -76,7 +76,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(finished, tmp_path, when):
 def test_a_search_that_is_stopped_leaves_the_best_so_far(tmp_path):
     long = {"stages": ["evolve"], "evolve": {**SMALL["evolve"], "steps": 12, "validate_every": 1}}
     trainer = Trainer(config(**long), out=tmp_path / "run")
-    result = trainer.run(lambda: trainer.state.step == 8, confirm_stopped=True)
+    result = trainer.run(lambda: trainer.state.step == 8, confirm_stopped=lambda: True)
     assert not result.finished
     assert (result.best["kind"], result.best["step"]) == ("evolved", 8)
     kept = load_checkpoint(tmp_path / "run" / "best")
@@ -276,7 +276,7 @@ def test_learning_starts_from_the_priority_of_a_checkpoint(finished, tmp_path):
     trainer = Trainer(
         config(start=str(folder / "best"), stages=["ppo"], network={"base": "rule"}), out=tmp_path / "run"
     )
-    result = trainer.run(lambda: True, confirm_stopped=True)
+    result = trainer.run(lambda: True, confirm_stopped=lambda: True)
     assert (result.confirmed.start.mean, result.confirmed.start.ties) == (0.0, 3)
     assert (trainer.start == start.base).all()
     assert (load_checkpoint(tmp_path / "run" / "best").base == start.base).all()

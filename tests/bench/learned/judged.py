@@ -89,11 +89,12 @@ def _add_sampler(found: Judged, replays: list[Replay], n: int) -> None:
 
 
 def _read(file: Path, count: int) -> dict[str, FloatArray]:
-    with file.open(newline="", encoding="utf-8") as lines:
-        head, *body = csv.reader(lines)
+    head: list[str] = []
     try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            head, *body = csv.reader(lines)
         rows = np.array(body, np.float64)
-    except ValueError:
+    except (ValueError, csv.Error):
         rows = np.zeros((0, 0))
     if rows.shape != (count, len(head)) or not np.isfinite(rows).all():
         raise ConfigError(f"{file}: expected {count} rows of {len(head)} numbers; delete it to judge all runs anew")

@@ -44,7 +44,7 @@ def train_arms(options: Namespace) -> None:
             if (out / "config.yaml").is_file():
                 shutil.rmtree(out)  # of a training that was interrupted: its time so far is not known
             if not _train(config, out, options.seconds, interrupted):
-                note("interrupted; the same command goes on, and begins this run anew")
+                note("interrupted; the same command goes on with what is missing")
                 return
 
 
@@ -52,9 +52,9 @@ def _train(config: TrainConfig, out: Path, seconds: float, interrupted: Callable
     began = time.process_time()
     trainer = Trainer(config, out=out)
     result = trainer.run(
-        lambda: interrupted() or time.process_time() - began >= seconds, confirm_stopped=not interrupted()
+        lambda: interrupted() or time.process_time() - began >= seconds, confirm_stopped=lambda: not interrupted()
     )
-    if interrupted() and not is_finished(out):
+    if not is_finished(out):
         return False
     best = result.best
     against = f"{100 * (best['ratio_best_rule'] - 1):+.2f}%"
