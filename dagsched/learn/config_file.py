@@ -14,6 +14,8 @@ from dagsched.errors import ConfigError, closest
 
 MOST_BYTES = 1 << 20
 _UNION_TAGS = ("str", "float", "int", "none")
+#: What YAML calls the types for which pydantic has Python's names.
+_YAML_TYPES = {"tuple_type": "a list", "dict_type": "a mapping", "model_type": "a mapping", "string_type": "a text"}
 
 
 def read_yaml(file: Path) -> dict[str, Any]:
@@ -36,7 +38,8 @@ def read_yaml(file: Path) -> dict[str, Any]:
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """The first finding in one line; an unknown key with the closest known one."""
     errors = error.errors()
-    found = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+    same_key = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]  # several, for each type that it may have
+    found = next((e for e in errors if e["type"] == "extra_forbidden"), max(same_key, key=lambda e: len(e["loc"])))
     where = ".".join(part for part in map(str, found["loc"]) if "[" not in part and part not in _UNION_TAGS)
     if found["type"] == "extra_forbidden":
         known = list(_model_at(model, found["loc"][:-1]).model_fields)
@@ -44,7 +47,8 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         return f"unknown key {where!r}; {closest(found['loc'][-1], known, keys)}"
     if found["type"] == "missing":
         return f"{where} is missing"
-    text = found["msg"].removeprefix("Value error, ")
+    expected = _YAML_TYPES.get(found["type"])
+    text = f"expected {expected}" if expected else found["msg"].removeprefix("Value error, ")
     if not where:
         return text
     return f"{where}: {text}" if found["type"] == "value_error" else f"{where} is {found['input']!r:.100}: {text}"
