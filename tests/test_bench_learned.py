@@ -49,12 +49,27 @@ def test_a_difference_is_paired_and_in_percent() -> None:
     assert rows.relative(np.zeros(2), np.ones(2)).startswith("none")
 
 
-def test_seeds_of_an_instance_are_its_replays(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    found = rows.paired_bootstrap
-    monkeypatch.setattr(rows, "paired_bootstrap", lambda effect, unit: seen.append(unit) or found(effect, unit))
-    rows.relative(np.array([1.0, 2.0, 1.1, 2.2]), np.ones(4), np.array([0, 1, 0, 1]))
-    assert seen[0].tolist() == [0, 1, 0, 1]
+def test_an_interval_over_seeds_and_replays_counts_what_seeds_differ_by() -> None:
+    # The variance of a mean over crossed random seeds and replays, by its components.
+    rng = np.random.default_rng(1)
+    seeds, replays, noise = rng.normal(0, 3, (8, 1)), rng.normal(0, 4, (1, 100)), rng.normal(0, 1, (8, 100))
+    mean, low, high = rows.crossed_bootstrap(seeds + replays + noise)
+    effect = seeds + replays + noise
+    by_seed, by_replay = effect.mean(axis=1).var(ddof=1) / 8, effect.mean(axis=0).var(ddof=1) / 100
+    assert mean == pytest.approx(effect.mean())
+    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(by_seed + by_replay), rel=0.05)
+
+
+def test_an_interval_of_one_seed_is_that_over_replays() -> None:
+    effect = np.random.default_rng(2).normal(0, 1, 400)
+    mean, low, high = rows.crossed_bootstrap(effect[None])
+    alone = rows.paired_bootstrap(effect, np.arange(400))
+    assert (mean, low, high) == pytest.approx((alone.mean, alone.low, alone.high), abs=0.01)
+
+
+def test_seeds_that_agree_on_every_replay_leave_the_interval_over_replays() -> None:
+    policy = np.array([[1.0, 2.0, 4.0]] * 3)
+    assert rows.relative(policy, np.array([2.0, 4.0, 8.0])) == "-50.00% [-50.00, -50.00]"
 
 
 def test_runs_are_grouped_by_arm_and_seed(tmp_path: Path) -> None:

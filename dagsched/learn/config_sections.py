@@ -45,16 +45,16 @@ def known_start(value: str) -> str:
 
 
 class Section(BaseModel):
-    """Base of all sections: frozen, no unknown keys."""
+    """Base of all sections: frozen, no unknown keys, only finite numbers."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class SuiteShare(Section):
     """One suite of a mixture."""
 
     suite: str = Field(description="shipped name or path of a suite")
-    weight: float = Field(default=1.0, gt=0, description="share of the training instances")
+    weight: float = Field(default=1.0, gt=0, le=1e9, description="share of the training instances")
     changes: tuple[str, ...] = Field(default=(), description="KEY=VALUE in the suite, such as objective=slo")
 
 

@@ -162,7 +162,12 @@ def open_source(config: TrainConfig, trace: str | Path | None = None) -> Source:
         FormatError: if the trace cannot be read.
     """
     if trace is None:
-        suites = [Suite.load(share.suite, share.changes) for share in config.suites]
+        suites = []
+        for k, share in enumerate(config.suites):
+            try:
+                suites.append(Suite.load(share.suite, share.changes))
+            except ConfigError as error:
+                raise ConfigError(f"suite{'' if len(config.suites) == 1 else f'.{k}'}: {error}") from None
         return SuiteSource(suites, [share.weight for share in config.suites], config.seed)
     from dagsched.formats import load
 

@@ -59,6 +59,8 @@ def test_steps_for_every_stage(load):
         ("name: x\nsuite: [{suite: a, wait: 2}]\n", "did you mean 'weight'"),
         ("name: x\nsuite: [{suite: a, changes: 3}]\n", "suite.0.changes is 3: expected a list"),
         ("name: x\nsuite: [{weight: 2}]\n", "suite.0.suite is missing"),
+        ("name: x\nsuite: [{suite: a, weight: .inf}]\n", "suite.0.weight is inf"),
+        ("name: x\nsuite: [{suite: a, weight: 1.0e+308}]\n", "suite.0.weight is 1e+308"),
         ("name: x\nsuite: [3]\n", "suite.0 is 3: expected a mapping"),
         (LEAST + "ppo: {clip: 0}\n", "ppo.clip is 0"),
         (LEAST + "ppo: {steps: many}\n", "ppo.steps is 'many'"),

@@ -6,7 +6,6 @@ Runs lie in ``DIR/SUITE/ARM-sSEED``; all of a suite are judged on its test split
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -42,18 +41,19 @@ def measure_arms(options: Namespace) -> None:
         reference, arms = found.columns[found.rule], found.arms()
         other = arms.get(options.against, {})
         for arm, seeds in arms.items():
-            all_costs, workload = _stacked(seeds, list(seeds))
-            common = [seed for seed in seeds if seed in other]
-            each = [_mean_effect(c, reference, found.objective == "slo") for c in seeds.values()]
+            costs = np.stack(list(seeds.values()))
+            common = [seed for seed in seeds if seed in other and arm != options.against]
+            beside = [np.stack([of[seed] for seed in common]) for of in (seeds, other)] if common else None
+            each = [_mean_effect(c, reference, found.objective == "slo") for c in costs]
             times = [_elapsed(best.parent) for run, best in runs.items() if run.startswith(f"{arm}-s")]
             row(
                 name,
                 arm,
                 len(seeds),
-                float(all_costs.mean()),
-                effect(all_costs, np.tile(reference, len(seeds)), workload),
+                float(costs.mean()),
+                effect(costs, reference),
                 f"{min(each):+.2f} to {max(each):+.2f}",
-                "" if arm == options.against or not common else _compared(seeds, other, common, effect),
+                effect(*beside) if beside else "",
                 float(np.mean(times)) if times else "",
             )
         headroom = "" if other else f"; no run of {options.against} to compare with"
@@ -119,20 +119,6 @@ def _families(options: Namespace) -> dict[str, dict[str, Path]]:
 def _runs(folder: Path) -> dict[str, Path]:
     """``best/`` of each finished run of a family."""
     return {p.name: p / "best" for p in sorted(folder.iterdir()) if RUN.fullmatch(p.name) and is_finished(p)}
-
-
-def _stacked(
-    seeds: Mapping[int, FloatArray], chosen: list[int]
-) -> tuple[FloatArray, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Costs of the chosen seeds one after the other, and the instance of each."""
-    costs = [seeds[seed] for seed in chosen]
-    return np.concatenate(costs), np.tile(np.arange(len(costs[0])), len(costs))
-
-
-def _compared(seeds: Mapping[int, FloatArray], other: Mapping[int, FloatArray], common: list[int], effect) -> str:  # type: ignore[no-untyped-def]
-    mine, workload = _stacked(seeds, common)
-    text: str = effect(mine, _stacked(other, common)[0], workload)
-    return text
 
 
 def _mean_effect(costs: FloatArray, reference: FloatArray, rates: bool) -> float:
