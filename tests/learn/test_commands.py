@@ -89,6 +89,7 @@ def test_a_trace_that_leaves_nothing_to_decide(small, capsys, stage):
         (["train", "small.yaml", "--steps", "0"], "steps is 0"),
         (["train", "small.yaml", "--time-budget", "soon"], "time-budget is 'soon'"),
         (["train", "small.yaml", "--set", "suite=biuld"], "did you mean 'build'"),
+        (["train", "small.yaml", "--set", "suite=[{suite: build}, {suite: build, changes: [a]}]"], "suite.1: 'a'"),
         (["train", "small.yaml", "--set", "validation.rules=[ltf]"], "validation.rules: policy 'ltf'"),
         (["train", "small.yaml", "--set", "start=srv"], "start: there is no linear rule 'srv'; did you mean 'srw'"),
         (["train", "small.yaml", "--trace", "none.json"], "none.json"),
