@@ -45,7 +45,7 @@ def measure_arms(options: Namespace) -> None:
             common = [seed for seed in seeds if seed in other and arm != options.against]
             beside = [np.stack([of[seed] for seed in common]) for of in (seeds, other)] if common else None
             each = [_mean_effect(c, reference, found.objective == "slo") for c in costs]
-            times = [_elapsed(best.parent) for run, best in runs.items() if run.startswith(f"{arm}-s")]
+            times = [_elapsed(best.parent) for run, best in runs.items() if run.rpartition("-s")[0] == arm]
             row(
                 name,
                 arm,
@@ -59,7 +59,7 @@ def measure_arms(options: Namespace) -> None:
         headroom = "" if other else f"; no run of {options.against} to compare with"
         if found.sampler is not None:
             headroom += f"; untrained {found.sampler} against it: {relative(found.columns[found.sampler], reference)}"
-        note(f"{name}: {len(reference)} test replays; best rule on validation: {found.rule}{headroom}\n")
+        note(f"{name}: {len(reference)} test replays; compared with {found.rule}{headroom}\n")
 
 
 def measure_time(options: Namespace) -> None:
