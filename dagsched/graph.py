@@ -113,13 +113,17 @@ def mean_transfer(replay: Replay) -> FloatArray:
     if len(nodes) == 1 or not replay.has_transfers:
         return np.zeros(len(replay.parent_idx))
     off = pairs > 0
-    pairs = pairs[off] / pairs[off].sum()
-    latency = float((pairs * cluster.latency[off]).sum())
-    per_byte = float((pairs / cluster.bandwidth[off]).sum())
+    latency = _mean(cluster.latency[off], pairs[off])
+    per_byte = _mean(1.0 / cluster.bandwidth[off], pairs[off])
     seconds = latency + replay.parent_bytes * per_byte
     children = np.repeat(np.arange(len(replay)), np.diff(replay.parent_ptr))
     untimed = replay.milestone[replay.parent_idx] | replay.milestone[children]
     return np.where(untimed, 0.0, seconds)
+
+
+def _mean(value: FloatArray, weight: FloatArray) -> float:
+    """Weighted mean; of equal values that value itself, so that rounding breaks no tie between paths."""
+    return float(value[0]) if (value == value[0]).all() else float((value * weight).sum() / weight.sum())
 
 
 def _cached(replay: Replay, key: str, value: FloatArray) -> FloatArray:

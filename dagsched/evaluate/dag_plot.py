@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.evaluate.columns import digits
+from dagsched.graph import fastest
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray, IntArray, Workflow, child_rows
 
@@ -63,9 +64,9 @@ def dag_layout(workflow: Workflow, duration: FloatArray | None = None) -> DagLay
 def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> None:
     """Draw a workflow, or workflow ``index`` of a replay, to a PNG or SVG file, by suffix.
 
-    Tasks are dots as large as their work, in layers from left to right; the path of longest duration is
-    orange: durations are those of a replay's fastest nodes, or of speed 1 for a workflow alone. Labels are drawn
-    while there is room for them. The file appears only when complete.
+    Tasks are dots as large as their work, in layers from left to right; the path of longest duration is orange:
+    durations are those on the fastest nodes of a replay that can hold the task, or those of speed 1 for a workflow
+    alone. Labels are drawn while there is room for them. The file appears only when complete.
 
     Raises:
         ConfigError: for another suffix or a path that cannot be written.
@@ -75,7 +76,7 @@ def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> 
     if isinstance(source, Replay):
         workflow, own = source.workflows[index], slice(*source.workflow_ptr[index : index + 2].tolist())
         duration = np.empty(len(workflow))
-        duration[source.local_index[own]] = source.duration[own].min(axis=1)
+        duration[source.local_index[own]] = fastest(source, realised=True)[own]
         where = f"on the fastest nodes of cluster {source.cluster.name}"
     else:
         workflow, duration, where = source, source.duration, "at speed 1"

@@ -17,12 +17,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.graph import downward_rank, upward_rank
+from dagsched.graph import downward_rank, mean_transfer, upward_rank
 from dagsched.policies.base import Plan
 from dagsched.policies.insertion import empty_profiles, forget_past, plan_workflows
 from dagsched.policies.optimistic import mean_optimistic_cost, optimistic_costs
 from dagsched.replay import Replay
-from dagsched.workflow import FloatArray, IntArray
+from dagsched.workflow import FloatArray, IntArray, child_rows
+
+_ROUNDING = 1e-9
+"""Two path lengths that differ by less than this share are the same length, added in another order."""
 
 KINDS = ("heft", "cpop", "peft")
 
@@ -53,6 +56,8 @@ class ListPlanner:
         elif kind == "cpop":
             self._priority = self._upward + downward_rank(replay)
             self._pinned_seconds = np.zeros(replay.cluster.node_count)
+            self._child_ptr, self._child_idx, edge = child_rows(replay.parent_ptr, replay.parent_idx)
+            self._child_seconds = mean_transfer(replay)[edge]
         else:
             self._bias = optimistic_costs(replay)
             self._priority = mean_optimistic_cost(replay, self._bias)
@@ -71,22 +76,23 @@ class ListPlanner:
         pointers = self._replay.workflow_ptr
         spans = [np.arange(pointers[w], pointers[w + 1]) for w in workflows]
         tasks = np.concatenate(spans) if spans else np.zeros(0, np.int64)
-        order = tasks[np.lexsort((tasks, -self._upward[tasks], -self._priority[tasks]))]
-        if self.kind == "cpop":
+        priority, upward = self._priority[tasks], self._upward[tasks]
+        if self.kind == "cpop":  # all tasks of a longest path tie, but for rounding
+            priority, upward = _without_rounding(priority), _without_rounding(upward)
             for span in spans:
                 self._pin_critical_path(span)
+        order = tasks[np.lexsort((tasks, -upward, -priority))]
         return self._inserter.plan(order, now, self._bias)
 
     def _pin_critical_path(self, span: IntArray) -> None:
         """CPoP: the tasks along one longest path go to the node group that runs them fastest.
 
-        The path starts at the entry of highest priority and follows the child of highest priority. Among the
-        groups that can hold most of its tasks, the one with the least sum of estimates wins; in it the node
-        with the fewest seconds pinned by earlier workflows. A critical task of many instances may use every
+        Among the groups that can hold most of its tasks, the one with the least sum of estimates wins; in it the
+        node with the fewest seconds pinned by earlier workflows. A critical task of many instances may use every
         node of the group, one that does not fit there goes wherever it finishes first.
         """
         replay = self._replay
-        path = self._critical_path(span)
+        path = self.critical_path(span)
         holds = replay.can_hold[path]
         seconds = np.where(holds, replay.estimate[path], 0.0).sum(axis=0)
         group = int(np.lexsort((seconds, -holds.sum(axis=0)))[0])
@@ -98,15 +104,38 @@ class ListPlanner:
             self._inserter.node_to[task] = node + 1 if single else last
         self._pinned_seconds[node] += seconds[group]
 
-    def _critical_path(self, span: IntArray) -> IntArray:
-        replay, priority = self._replay, self._priority
+    def critical_path(self, span: IntArray) -> IntArray:
+        """The tasks of one longest path of a workflow, mean estimates and mean transfers counted, entry first.
+
+        ``span``: the workflow's flat task indices. The path starts at the entry of largest upward rank and goes on to
+        a child whose transfer and rank make up the rest of the parent's rank. Priority does not tell that child: all
+        tasks of the path have the same, so that an edge that skips some of them looks as good. Of several such
+        children the one of larger rank comes first, then the lower index.
+        """
+        replay, rank = self._replay, self._upward
         entries = span[replay.parent_ptr[span] == replay.parent_ptr[span + 1]]
-        path = [int(entries[np.argmax(priority[entries])])]
-        while True:
-            children = replay.child_idx[replay.child_ptr[path[-1]] : replay.child_ptr[path[-1] + 1]]
-            if not len(children):
-                return np.array(path, np.int64)
-            path.append(int(children[np.argmax(priority[children])]))
+        path = [_longest(entries, rank[entries], rank[entries])]
+        while self._child_ptr[path[-1]] < self._child_ptr[path[-1] + 1]:
+            out = slice(self._child_ptr[path[-1]], self._child_ptr[path[-1] + 1])
+            children = self._child_idx[out]
+            path.append(_longest(children, self._child_seconds[out] + rank[children], rank[children]))
+        return np.array(path, np.int64)
+
+
+def _without_rounding(length: FloatArray) -> FloatArray:
+    """``[K]`` the same path lengths (seconds), where neighbours that differ by rounding alone have become equal."""
+    order = np.argsort(length, kind="stable")
+    ascending = length[order]
+    first = np.concatenate([[True], ascending[:-1] < ascending[1:] * (1 - _ROUNDING)])[: len(ascending)]
+    even = np.empty_like(length)
+    even[order] = ascending[first][np.cumsum(first) - 1]
+    return even
+
+
+def _longest(tasks: IntArray, length: FloatArray, rank: FloatArray) -> int:
+    """Of the tasks of greatest ``length`` ``[K]`` s, within rounding, the one of largest rank, then the first."""
+    rank = np.where(length >= length.max() * (1 - _ROUNDING), rank, -np.inf)
+    return int(tasks[np.argmax(rank >= rank.max() * (1 - _ROUNDING))])
 
 
 class Inserter:

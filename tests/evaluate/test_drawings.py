@@ -181,6 +181,22 @@ def test_a_drawing_says_what_its_critical_path_means(tmp_path: Path, monkeypatch
     assert "critical path 7 s at speed 1, 3 tasks" in titles[1]
 
 
+def test_a_drawing_counts_a_task_on_the_fastest_node_that_can_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """b (4 cores) does not fit the fast node: 2 + 6 = 8 s, as the table of `inspect` says, not 1 + 3."""
+    titles = []
+    monkeypatch.setattr(
+        "dagsched.evaluate.figures.save_figure", lambda fig, path: titles.append(fig.axes[0].get_title(loc="left"))
+    )
+    mixed = Cluster((NodeGroup("slow", 1, {"cpu": 4}), NodeGroup("fast", 1, {"cpu": 1}, 2.0)), name="mixed")
+    tasks = [Task("a", 4, {"cpu": 1}), Task("b", 6, {"cpu": 4}, parents=["a"])]
+    replay = Replay.build(Workload("w", (Workflow.from_tasks("w", tasks),)), mixed)
+    save_dag(replay, tmp_path / "d.svg")
+    assert critical_path(replay).max() == 8
+    assert "critical path 8 s on the fastest nodes of cluster mixed, 2 tasks" in titles[0]
+
+
 def test_svg_files_hold_no_character_that_xml_forbids(tmp_path: Path) -> None:
     tasks = [Task("a\x01\ufffe", 1, category="c\x02"), Task("b", 1, category="d\x1b", parents=("a\x01\ufffe",))]
     replay = one_workflow(tasks, Cluster.pooled({"cpu": 1}))
