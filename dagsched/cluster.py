@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -15,12 +14,12 @@ from numpy.typing import NDArray
 
 from dagsched.errors import ConfigError, InvalidClusterError, closest
 from dagsched.shipped import shipped
+from dagsched.yaml_text import read_yaml
 
 MAX_GROUPS = 1024
 """Bandwidth and latency are dense matrices over the groups."""
 
 
-MOST_BYTES = 1 << 20
 MOST_CAPACITY = 1e30
 
 
@@ -163,19 +162,8 @@ class Cluster:
             ConfigError: if the file is missing or is not YAML.
             InvalidClusterError: naming file, group and field.
         """
-        import yaml
-
         path = Path(path)
-        try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise ConfigError(f"{path}: is not a regular file; give a cluster file")
-            if path.stat().st_size > MOST_BYTES:
-                raise ConfigError(f"{path}: is larger than {MOST_BYTES} bytes, which is no cluster file")
-            data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot read the cluster file: {error.strerror or error}") from None
-        except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        data = read_yaml(path, "cluster file")
         try:
             return cls.from_dict(data, name=path.stem)
         except InvalidClusterError as error:

@@ -304,59 +304,26 @@ class Workflow:
 
         Round trip: ``Workflow.from_networkx(w.to_networkx())`` has the same digest.
         """
-        import networkx as nx
+        from dagsched.networkx_graphs import to_networkx
 
-        graph = nx.DiGraph(
-            name=self.name,
-            resources=self.resources,
-            arrival=self.arrival,
-            deadline=self.deadline,
-            weight=self.weight,
-            tenant=self.tenant,
-        )
-        tasks = self.tasks
-        for task in tasks:
-            graph.add_node(
-                task.id,
-                duration=task.duration,
-                estimate=task.estimate,
-                demand=dict(task.demand or {}),
-                instances=task.instances,
-                category=task.category,
-                group_durations=dict(task.group_durations),
-            )
-        for task in tasks:
-            for parent in task.parents:
-                graph.add_edge(parent, task.id, bytes=task.edge_bytes.get(parent, 0.0))
-        return graph
+        return to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, *, name: str | None = None) -> Workflow:
-        """Read a ``networkx.DiGraph``: nodes need ``duration``; other fields of :class:`Task` are optional.
+        """Read a ``networkx.DiGraph``: nodes need ``duration``; the other fields of :class:`Task` are optional.
 
-        Node labels become ids by ``str``. Raises :class:`InvalidWorkflowError` for an undirected graph, a
-        missing duration or anything inconsistent.
+        Node labels become ids by ``str``. A node attribute that bears the name of a resource is the demand of one
+        instance (``cpu=4`` is ``demand={"cpu": 4}``): the names in the graph's attribute ``resources``, else ``cpu``,
+        ``memory``, ``gpu`` and those in any node's ``demand``. Edges may have ``bytes``, the graph ``name``,
+        ``resources``, ``arrival``, ``deadline``, ``weight`` and ``tenant``.
+
+        Raises:
+            InvalidWorkflowError: for an undirected graph, a missing duration, an attribute that has no meaning here
+                (with a suggestion), or anything inconsistent.
         """
-        attributes = dict(graph.graph)
-        title = str(name if name is not None else attributes.get("name") or "workflow")
-        if not graph.is_directed() or graph.is_multigraph():
-            raise InvalidWorkflowError(f"workflow {title!r}: need a networkx.DiGraph, got {type(graph).__name__}")
-        tasks = []
-        for node, data in graph.nodes(data=True):
-            if "duration" not in data:
-                raise _task_error(title, str(node), "duration", "nothing", "a node attribute 'duration' in seconds")
-            optional = ("demand", "estimate", "instances", "category", "group_durations")
-            tasks.append(
-                Task(
-                    id=str(node),
-                    duration=data["duration"],
-                    parents=tuple(str(parent) for parent in graph.predecessors(node)),
-                    edge_bytes={str(p): graph.edges[p, node].get("bytes", 0.0) for p in graph.predecessors(node)},
-                    **{key: data[key] for key in optional if data.get(key) is not None},
-                )
-            )
-        keep = ("resources", "arrival", "deadline", "weight", "tenant")
-        return cls.from_tasks(title, tasks, **{key: attributes[key] for key in keep if key in attributes})
+        from dagsched.networkx_graphs import from_networkx
+
+        return from_networkx(graph, name)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -26,6 +26,21 @@ class Rejects:
     example: str
 
 
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Values of a file that state nothing usable and were read by a rule of its format (0 cores as one core).
+
+    Attributes:
+        rule: what was found and how it was read, the same text for every such value.
+        count: how many values.
+        example: the first such value (file, line, job or task).
+    """
+
+    rule: str
+    count: int
+    example: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """Ordered workflows over common resources.
@@ -39,6 +54,7 @@ class Workload:
         source: path or description of the origin.
         known_makespan: a published best makespan that feeds only the metric ``gap_known``.
         rejects: records left out while reading.
+        assumed: values that were read by a rule because what the file states cannot be meant.
 
     Raises:
         InvalidWorkflowError: for no workflows or a repeated workflow name.
@@ -52,6 +68,7 @@ class Workload:
     source: str = ""
     known_makespan: float | None = None
     rejects: tuple[Rejects, ...] = ()
+    assumed: tuple[Assumption, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.workflows:
@@ -72,7 +89,7 @@ class Workload:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the workflows in order; name, source and rejects do not count."""
+        """SHA-256 over the workflows in order; name, source, rejects and assumptions do not count."""
         digest = hashlib.sha256()
         for workflow in self.workflows:
             workflow.digest_into(digest)

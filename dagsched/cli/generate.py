@@ -168,11 +168,10 @@ def _of_kind(
 
 def _parameters(kind: str, given: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
     """Parameters from options and from ``--set``, ranges checked."""
-    import yaml
-
     from dagsched.errors import ConfigError
     from dagsched.generate.kinds import kind_named
     from dagsched.generate.ranges import check_range
+    from dagsched.yaml_text import parse_yaml
 
     chosen = kind_named(kind)
     known = (*chosen.file_parameters, *chosen.parameters)
@@ -183,10 +182,7 @@ def _parameters(kind: str, given: Mapping[str, Any], settings: Sequence[str]) ->
     parameters = dict(given)
     for setting in settings:
         key, equals, text = setting.partition("=")
-        try:
-            value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError):
-            equals = ""
+        value = parse_yaml(text, f"--set {setting!r}")
         if not equals or value is None:
             raise ConfigError(f"--set {setting!r}: expected NAME=VALUE, for example {(*known, 'tasks')[0]}=5")
         parameters[key] = value if key in chosen.file_parameters else check_range(key, value)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dagsched.cluster import Cluster
     from dagsched.replay import Replay
-    from dagsched.workload import Rejects, Workload
+    from dagsched.workload import Assumption, Rejects, Workload
 
 EXAMPLES = examples(
     "dagsched inspect workloads/wfcommons",
@@ -60,6 +60,7 @@ def inspect(
     else:
         _list(console, workloads, given)
     print_rejects(console, [reject for workload in workloads for reject in workload.rejects])
+    print_assumed(console, [assumption for workload in workloads for assumption in workload.assumed])
     _print_skipped(console, paths, format)
     if draw is not None:
         _draw(workloads, workflow, given, draw)
@@ -179,16 +180,28 @@ def _list(console: Console, workloads: list[Workload], cluster: Cluster | None) 
 
 def print_rejects(console: Console, rejects: list[Rejects]) -> None:
     """Records left out while reading, counted by reason."""
-    if not rejects:
+    found = [(reject.reason, reject.count, reject.example) for reject in rejects]
+    _print_counted(console, found, "record", "left out (--strict makes this an error)")
+
+
+def print_assumed(console: Console, assumed: list[Assumption]) -> None:
+    """Values that were read by a rule, counted by rule."""
+    found = [(assumption.rule, assumption.count, assumption.example) for assumption in assumed]
+    _print_counted(console, found, "value", "read by a rule of the format")
+
+
+def _print_counted(console: Console, found: list[tuple[str, int, str]], what: str, heading: str) -> None:
+    """(text, count, example) summed by text, below a heading."""
+    if not found:
         return
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for reject in rejects:
-        counts[reject.reason] += reject.count
-        examples.setdefault(reject.reason, reject.example)
-    console.print(f"{plural(sum(counts.values()), 'record')} left out (--strict makes this an error):")
-    for reason, number in counts.most_common():
-        console.print(f"  {number:,} x {reason}, for example {examples[reason]}", markup=False)
+    for text, count, example in found:
+        counts[text] += count
+        examples.setdefault(text, example)
+    console.print(f"{plural(sum(counts.values()), what)} {heading}:")
+    for text, number in counts.most_common():
+        console.print(f"  {number:,} x {text}, for example {examples[text]}", markup=False)
 
 
 def _print_skipped(console: Console, paths: list[Path], format: str | None) -> None:  # noqa: A002

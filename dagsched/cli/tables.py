@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dagsched.cli.console import plural
-from dagsched.cli.inspect import describe_cluster, print_rejects
+from dagsched.cli.inspect import describe_cluster, print_assumed, print_rejects
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,6 +37,7 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
     _print_scope(comparison, console)
     _print_refusals(comparison, console)
     print_rejects(console, [reject for workload in loaded for reject in workload.rejects])
+    print_assumed(console, [assumption for workload in loaded for assumption in workload.assumed])
     if out is not None:
         files = "report.html, results.csv, timings.csv, summary.json"
         more = " and schedules/" if comparison.config.save_schedules else ""

@@ -187,6 +187,7 @@ def provenance(comparison: Comparison, command: str) -> dict[str, Any]:
                 "workflows": len(workload.workflows),
                 "tasks": workload.task_count,
                 "rejects": [asdict(reject) for reject in workload.rejects],
+                "assumed": [asdict(assumption) for assumption in workload.assumed],
             }
             for workload in comparison.workloads
         ],

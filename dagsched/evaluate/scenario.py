@@ -77,6 +77,7 @@ def merge(workloads: Sequence[Workload]) -> Workload:
         for workflow in workload.workflows
     ]
     rejects = tuple(reject for workload in workloads for reject in workload.rejects)
+    assumed = tuple(assumption for workload in workloads for assumption in workload.assumed)
     units = {name: unit for workload in workloads for name, unit in workload.units.items()}
     resources = tuple(dict.fromkeys(r for workload in workloads for r in workload.resources))
     return Workload(
@@ -87,6 +88,7 @@ def merge(workloads: Sequence[Workload]) -> Workload:
         cluster=clusters[0],
         source=", ".join(dict.fromkeys(workload.source for workload in workloads if workload.source)),
         rejects=rejects,
+        assumed=assumed,
     )
 
 

@@ -17,8 +17,9 @@ from dagsched.cluster import default_cluster
 from dagsched.errors import InvalidWorkflowError
 from dagsched.formats.registry import Progress, Reader, ReadOptions
 from dagsched.formats.source import Source, decode, shorten, stem, whole
+from dagsched.formats.tally import Tally
 from dagsched.workflow import MAX_INSTANCES, Task, Workflow
-from dagsched.workload import Rejects, Workload
+from dagsched.workload import Workload
 
 RESOURCES = ("cpu", "memory")
 UNITS = {"cpu": "cores", "memory": "% of a machine"}
@@ -36,6 +37,11 @@ COLUMNS = (
 _CORE = 100.0
 """``plan_cpu`` of one core."""
 
+_NAME_WIDTH = 50
+"""The trace cuts task names at so many characters: a name that fills them may have lost its last parents."""
+
+_CUT = f"a task name fills the {_NAME_WIDTH} characters at which the trace cuts names: parents may be missing"
+_DAG_LIKE = re.compile(r"[A-Za-z]+\d[\d_]*(Stg?\d*|S)?")
 _DAG_NAME = re.compile(r"[A-Za-z]+(\d{1,9})((?:_\d{1,9})*)(?:_Stg\d+)?")
 _BROKEN_DAG_NAME = re.compile(r"[A-Za-z]\d")
 _DECIMAL = re.compile(r"[+-]?\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,2})?")
@@ -87,10 +93,15 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             )
     seconds = {} if measured is None else measured[1]
     workflows: list[Workflow] = []
-    rejected: dict[str, tuple[int, str]] = {}
+    rejected, assumed = Tally(), Tally()
     for job, rows in jobs.items():
         try:
             workflows.append(_workflow(job, rows, seconds))
+            for row in rows:
+                if not row.cpu:
+                    assumed.add(
+                        f"plan_cpu is {'empty' if row.cpu is None else 0}: read as one core", f"line {row.line}"
+                    )
         except _UnusableJobError as error:
             example = f"job {job}, line {error.row.line}"
             if options.strict:
@@ -101,9 +112,8 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
                     f"something usable ({error.reason})",
                     "without strict such jobs are left out and counted",
                 )
-            count, first = rejected.get(error.reason, (0, example))
-            rejected[error.reason] = (count + 1, first)
-    rejects = tuple(Rejects(reason, count, example) for reason, (count, example) in rejected.items())
+            rejected.add(error.reason, example)
+    rejects = rejected.rejects()
     if not workflows:
         why = "; ".join(f"{r.count} because {r.reason}" for r in rejects)
         source.refuse(f"holds no usable job: {why}")
@@ -117,6 +127,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             cluster=default_cluster("alibaba"),
             source=str(source.path),
             rejects=rejects,
+            assumed=assumed.assumed(),
         )
     ]
 
@@ -206,8 +217,12 @@ def _measured(trace: Path) -> tuple[Path, dict[tuple[str, str], float]] | None:
         value = _decimal(source, line, "mean_instance_seconds", fields[seconds])
         if value is not None and value < 0:
             source.fail(f"line {line}", "mean_instance_seconds", value, "a number >= 0")
-        if value is not None:
-            result[fields[job], fields[task]] = value
+        key = (fields[job], fields[task])
+        if value is not None and result.setdefault(key, value) != value:
+            source.refuse(
+                f"line {line}: task {shorten(key[1])} of job {shorten(key[0])} is listed twice, with "
+                f"{result[key]:.17g} and {value:.17g} seconds; the file is damaged"
+            )
     return path, result
 
 
@@ -231,6 +246,8 @@ def _numbers(rows: list[_Row]) -> dict[int, str]:
     names: set[str] = set()
     for row in rows:
         match = _DAG_NAME.fullmatch(row.name)
+        if len(row.name) == _NAME_WIDTH and _DAG_LIKE.fullmatch(row.name):
+            raise _UnusableJobError(_CUT, row, "task_name", row.name)
         if row.name in names or (match and int(match[1]) in numbers):
             raise _UnusableJobError("two tasks have the same number or name", row, "task_name", row.name)
         names.add(row.name)
@@ -256,7 +273,7 @@ def _task(job: str, row: _Row, number_of: dict[int, str], measured: dict[tuple[s
         if row.end is None or row.end < row.start:
             raise _UnusableJobError("end_time is before start_time", row, "end_time", row.end)
         seconds = float(row.end - row.start)
-    cpu = 1.0 if row.cpu is None else row.cpu / _CORE
+    cpu = row.cpu / _CORE if row.cpu else 1.0
     memory = 0.0 if row.memory is None else row.memory
     for field, value in (("plan_cpu", cpu), ("plan_mem", memory)):
         if value < 0:

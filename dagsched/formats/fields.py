@@ -58,6 +58,16 @@ class Fields:
             self.source.fail(where, key, value, "a finite number >= 0")
         return number
 
+    def cores(self, record: Mapping[str, Any], key: str, where: str) -> float | None:
+        """The finite number under a key, of any sign, or ``None`` where it is absent."""
+        value = record.get(key)
+        if value is None:
+            return None
+        number = finite(value)
+        if number is None:
+            self.source.fail(where, key, value, "a finite number >= 1, or none to mean one core")
+        return number
+
     def seconds(self, record: Mapping[str, Any], key: str, where: str) -> float:
         """The seconds under a key, which must be there."""
         value = self.amount(record, key, where)

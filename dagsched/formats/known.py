@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from dagsched.formats.source import Source, stem, whole
+from dagsched.formats.source import Source, shorten, stem, whole
 
 _PSPLIB_TABLE = re.compile(r"(.+?)(opt|hrs|lb)\.sm(\.gz)?$")
 _CSV_TABLE = re.compile(r"Case\d+_\d+_OPT\.csv$|.*optimum\.csv$")
@@ -135,7 +135,7 @@ def _psplib_table(source: Source, text: str, heading: int) -> _Table:
             source.fail(f"line {number}", "row", line.strip(), "parameter, instance, makespan")
         parameter, instance, makespan = (int(v or 0) for v in values)
         proven = _PROVEN_KIND[kind] or (kind == "lb" and len(fields) > 3 and fields[2] == fields[3])
-        table[f"{instance_set}{parameter}_{instance}", None] = (float(makespan), proven)
+        _enter(source, number, table, (f"{instance_set}{parameter}_{instance}", None), (float(makespan), proven))
     return table
 
 
@@ -155,5 +155,13 @@ def _csv_table(source: Source, text: str) -> _Table:
         path = Path(fields[0])
         key = stem(path) if path.parent == Path() else f"{path.parent.name}/{stem(path)}"
         machine = numbers[0] if len(numbers) > 1 else None
-        table[key, machine] = (float(numbers[-1]), len(numbers) != 3 or numbers[1] == numbers[2])
+        row = (float(numbers[-1]), len(numbers) != 3 or numbers[1] == numbers[2])
+        _enter(source, number, table, (key, machine), row)
     return table
+
+
+def _enter(source: Source, line: int, table: _Table, key: tuple[str, int | None], row: tuple[float, bool]) -> None:
+    if table.setdefault(key, row) != row:
+        source.refuse(
+            f"line {line}: {shorten(key[0])} is listed twice, with {table[key][0]:g} and {row[0]:g}; give it one value"
+        )

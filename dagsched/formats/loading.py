@@ -10,7 +10,8 @@ from pathlib import Path
 from dagsched.errors import ConfigError, DagschedError, FormatError
 from dagsched.formats.known import is_known_table
 from dagsched.formats.registry import Reader, ReadOptions, reader_named, readers, sniff
-from dagsched.formats.source import Source, decode, one_line
+from dagsched.formats.source import Source, decode
+from dagsched.texts import one_line
 from dagsched.workflow import natural_key
 from dagsched.workload import Workload
 

@@ -17,7 +17,7 @@ from dagsched.formats.own_columns import Columns, few, known_keys
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, finite, shorten, stem
 from dagsched.workflow import Workflow
-from dagsched.workload import Rejects, Workload
+from dagsched.workload import Assumption, Rejects, Workload
 
 FORMAT = "dagsched-workload"
 VERSION = 1
@@ -31,10 +31,12 @@ DOCUMENT_KEYS = (
     "cluster",
     "known_makespan",
     "rejects",
+    "assumed",
     "workflows",
 )
 WORKFLOW_KEYS = ("name", "arrival", "deadline", "weight", "tenant", "groups", "tasks")
 _REJECT_KEYS = ("reason", "count", "example")
+_ASSUMED_KEYS = ("rule", "count", "example")
 _MARK = re.compile(r'"format"\s*:\s*"dagsched-workload"')
 
 
@@ -68,7 +70,8 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
             cluster=_cluster(source, document.get("cluster")),
             source=_text(source, "", document, "source", str(source.path)),
             known_makespan=known,
-            rejects=_rejects(source, document),
+            rejects=tuple(Rejects(*row) for row in _counted(source, document, "rejects", _REJECT_KEYS)),
+            assumed=tuple(Assumption(*row) for row in _counted(source, document, "assumed", _ASSUMED_KEYS)),
         )
     ]
 
@@ -173,18 +176,20 @@ def _unlimited(value: Any) -> Any:
     return math.inf if value is None else value
 
 
-def _rejects(source: Source, document: Mapping[str, Any]) -> tuple[Rejects, ...]:
-    rows = document.get("rejects", [])
+def _counted(
+    source: Source, document: Mapping[str, Any], key: str, keys: tuple[str, str, str]
+) -> list[tuple[str, int, str]]:
+    """(text, count, example) of what was left out (``rejects``) or read by a rule (``assumed``)."""
+    rows = document.get(key, [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        source.fail("", "rejects", rows, "a list of objects")
+        source.fail("", key, rows, "a list of objects")
+    found = []
     for row in rows:
-        known_keys(source, "rejects", row, _REJECT_KEYS)
+        known_keys(source, key, row, keys)
         if type(row.get("count")) is not int or row["count"] < 0:
-            source.fail("rejects", "count", row.get("count"), "a whole number >= 0")
-    return tuple(
-        Rejects(_text(source, "rejects", row, "reason", ""), row["count"], _text(source, "rejects", row, "example", ""))
-        for row in rows
-    )
+            source.fail(key, "count", row.get("count"), "a whole number >= 0")
+        found.append((_text(source, key, row, keys[0], ""), row["count"], _text(source, key, row, "example", "")))
+    return found
 
 
 READER = Reader("dagsched", "the project's own JSON, dagsched-workload version 1", _sniff, read)

@@ -45,6 +45,8 @@ def dumps(workload: Workload) -> str:
         header["known_makespan"] = workload.known_makespan
     if workload.rejects:
         header["rejects"] = [{"reason": r.reason, "count": r.count, "example": r.example} for r in workload.rejects]
+    if workload.assumed:
+        header["assumed"] = [{"rule": a.rule, "count": a.count, "example": a.example} for a in workload.assumed]
     lines = [f"{_encode(key)}: {_encode(value)}" for key, value in header.items()]
     workflows = ",\n".join(_workflow(workflow) for workflow in workload.workflows)
     return "{\n" + ",\n".join(lines) + ',\n"workflows": [\n' + workflows + "\n]\n}\n"

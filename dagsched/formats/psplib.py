@@ -16,11 +16,17 @@ from dagsched.cluster import Cluster
 from dagsched.formats.known import known_makespan
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, stem, whole
+from dagsched.formats.tally import Tally
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 MAX_JOBS = 100_000
 MAX_RESOURCES = 64
+_PROJECT = "PROJECT INFORMATION"
+_PROJECT_FIELDS = 6
+_DEFAULT_DUE = (
+    "the due date is MPM-Time, the length without limits, which the generator writes by default: read as none"
+)
 _SECTIONS = ("PRECEDENCE RELATIONS", "REQUESTS/DURATIONS", "RESOURCEAVAILABILITIES")
 _MAX_BYTES = 32 * 2**20
 _HEADER_LINES = 100
@@ -46,6 +52,8 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
     successors = _successors(source, tables[_SECTIONS[0]], jobs)
     duration, demand = _requests(source, tables[_SECTIONS[1]], jobs, resources)
     capacity = _capacity(source, tables[_SECTIONS[2]], resources)
+    tally = Tally()
+    release, due = _dates(source, tables.get(_PROJECT), tally)
     names = tuple(f"R{r + 1}" for r in range(resources))
     parents: list[list[int]] = [[] for _ in range(jobs)]
     for job, following in enumerate(successors):
@@ -64,6 +72,8 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
         parent_ptr=np.concatenate([[0], np.cumsum([len(p) for p in parents])]),
         parent_idx=np.array([p for row in parents for p in row], np.int64),
         parent_bytes=np.zeros(sum(len(p) for p in parents)),
+        arrival=release,
+        deadline=due,
     )
     known = known_makespan(source.path, options.known)
     return [
@@ -74,6 +84,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             cluster=Cluster.pooled(dict(zip(names, map(float, capacity), strict=True))),
             source=str(source.path),
             known_makespan=None if known is None else known.value,
+            assumed=tally.assumed(),
         )
     ]
 
@@ -109,20 +120,49 @@ def _tables(source: Source, lines: Sequence[str]) -> dict[str, _Table]:
     current: _Table | None = None
     for number, line in enumerate(lines, 1):
         title = line.strip().rstrip(":").strip()
-        if title in _SECTIONS:
+        if title in (*_SECTIONS, _PROJECT):
             if title in tables:
                 source.refuse(f"line {number}: section {title} appears twice")
             current = tables[title] = _Table()
         elif current is not None and line.strip() == rule:
             current.closed, current = True, None
-        elif current is not None and line.strip() and not line.lstrip().startswith(("-", "jobnr", "R ")):
+        elif current is not None and line.strip() and not line.lstrip().startswith(("-", "jobnr", "pronr", "R ")):
             current.rows.append((number, line.split()))
     for title in _SECTIONS:
         if title not in tables:
             source.refuse(f"section {title} is missing: the file is cut off; fetch it again")
-        if not tables[title].closed:
+    for title, table in tables.items():
+        if not table.closed:
             source.refuse(f"section {title} does not end with a line of stars: the file is cut off; fetch it again")
     return tables
+
+
+def _dates(source: Source, table: _Table | None, tally: Tally) -> tuple[float, float | None]:
+    """Release date and due date of the project, seconds; a file without the section states neither.
+
+    The published sets give every project the release date 0 and, as its due date, the length of its longest path
+    without resource limits: what the generator writes where no due date was asked for, and what hardly any schedule
+    meets. Such a due date is no deadline; it is counted as read by a rule.
+    """
+    if table is None:
+        return 0.0, None
+    if len(table.rows) != 1:
+        source.refuse(
+            f"{_PROJECT} has {len(table.rows)} rows, expected the dates of 1 project; give files of one project each"
+        )
+    line, tokens = table.rows[0]
+    values = _numbers(source, line, tokens, _PROJECT)
+    if len(values) != _PROJECT_FIELDS:
+        expected = f"{_PROJECT_FIELDS} (pronr. #jobs rel.date duedate tardcost MPM-Time)"
+        source.fail(f"line {line}", f"number of fields of {_PROJECT}", len(values), expected)
+    _, _, release, due, _, longest = values
+    if release == 0 and due == longest:
+        if due:
+            tally.add(_DEFAULT_DUE, f"due date {due}")
+        return 0.0, None
+    if due and due < release:
+        source.fail(f"line {line}", "duedate", due, f"at least the release date {release}, or 0 for none")
+    return float(release), float(due) if due else None
 
 
 def _numbers(source: Source, line: int, tokens: Sequence[str], section: str) -> list[int]:

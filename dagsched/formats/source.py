@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from dagsched.errors import FormatError
+from dagsched.texts import one_line
 
 MAX_BYTES = 256 * 2**20
 """Largest file (after decompression) that is read as a whole; streamed formats have no limit when plain."""
@@ -156,11 +157,6 @@ def stem(path: Path) -> str:
     """The file name without ``.gz`` and without its last suffix: the name a workload gets from a file."""
     name = path.name[:-3] if path.name.endswith(".gz") else path.name
     return Path(name).stem or "workload"
-
-
-def one_line(text: str) -> str:
-    """The text with control characters made visible, so that an error never spans two lines."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shorten(value: object, limit: int = 60) -> str:

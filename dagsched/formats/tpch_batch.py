@@ -103,6 +103,8 @@ def _task(source: Source, where: str, row: Any, jobs: int) -> tuple[int, Task]:
         source.fail(where, "duration_ms", milliseconds, "a number >= 0")
     if amount is None or amount < 0:
         source.fail(where, "demand", demand, "a number >= 0")
+    if amount == 0 and duration > 0:
+        source.fail(where, "demand", demand, "a number > 0", "a stage that takes time holds at least one executor")
     if not isinstance(parents, list) or not all(type(parent) is int for parent in parents):
         source.fail(where, "parents", parents, "a list of task ids")
     return job, Task(

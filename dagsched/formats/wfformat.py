@@ -14,6 +14,7 @@ from typing import Any
 from dagsched.formats.fields import Fields
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, first_repeated, shorten, stem
+from dagsched.formats.tally import Tally
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 
@@ -25,6 +26,9 @@ _SCHEMA = re.compile(r'\s*\{\s*"\$schema"')
 _NUMBERED = re.compile(r"_(ID)?\d+$")
 _KILO = 1000.0
 """Up to 1.3 ``memory`` is in KB; 1.4 states the same values times 1000 in bytes."""
+
+_NO_CORES = "the core count is not above 0 (the schema's least is 1): read as not stated, 1 core"
+_TWO_SIZES = "a file has one size where it is written and another where it is read: the writer's counts"
 
 
 @dataclass
@@ -60,20 +64,30 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
     records = _split_records(source, body) if split else _joint_records(source, body, str(version))
     ids = [str(record.id) for record in records] if split else _chosen_ids(source, records)
     parents = _parents(source, records, ids, by_id=split)
+    tally = Tally()
+    cores = [_stated_cores(record, task_id, tally) for record, task_id in zip(records, ids, strict=True)]
     tasks = [
         Task(
             task_id,
             record.seconds,
-            demand={"cpu": 1.0 if record.cores is None else record.cores, "memory": record.memory},
+            demand={"cpu": count, "memory": record.memory},
             parents=tuple(ids[p] for p in row),
-            edge_bytes={ids[p]: size for p in row if (size := _bytes(records[p], record)) > 0},
+            edge_bytes={ids[p]: size for p in row if (size := _bytes(records[p], record, tally)) > 0},
             category=record.category,
         )
-        for task_id, record, row in zip(ids, records, parents, strict=True)
+        for task_id, record, row, count in zip(ids, records, parents, cores, strict=True)
     ]
     name = stem(source.path)
     workflow = Workflow.from_tasks(name, tasks, resources=RESOURCES)
-    return [Workload(name, (workflow,), RESOURCES, UNITS, source=str(source.path))]
+    return [Workload(name, (workflow,), RESOURCES, UNITS, source=str(source.path), assumed=tally.assumed())]
+
+
+def _stated_cores(record: _Record, task_id: str, tally: Tally) -> float:
+    """Cores of one instance; 0 and less are no count of cores and mean the same as none."""
+    if record.cores is None or record.cores > 0:
+        return 1.0 if record.cores is None else record.cores
+    tally.add(_NO_CORES, f"{record.cores:g} of task {shorten(task_id)}")
+    return 1.0
 
 
 def _joint_records(source: Source, body: Mapping[str, Any], version: str) -> list[_Record]:
@@ -85,7 +99,7 @@ def _joint_records(source: Source, body: Mapping[str, Any], version: str) -> lis
     for position, row in enumerate(reading.objects(body, key, "workflow")):
         where = f"task {row['name']!r}" if isinstance(row.get("name"), str) else f"{key}[{position}]"
         where = shorten_where(where)
-        cores = reading.amount(row, "coreCount" if "coreCount" in row else "cores", where)
+        cores = reading.cores(row, "coreCount" if "coreCount" in row else "cores", where)
         memory = reading.amount(row, "memoryInBytes" if in_bytes else "memory", where)
         record = _Record(
             name=reading.text(row, "name", where),
@@ -112,19 +126,39 @@ def _add_file(reading: Fields, record: _Record, entry: Mapping[str, Any], where:
     link = entry.get("link")
     if link not in ("input", "output"):
         reading.source.fail(where, f"link of file {name!r}", link, "'input' or 'output'")
-    (record.inputs if link == "input" else record.outputs)[key] = reading.amount(entry, size_key, where)
+    files = record.inputs if link == "input" else record.outputs
+    _add_size(reading.source, files, key, reading.amount(entry, size_key, where), where)
+
+
+def _add_size(source: Source, sizes: dict[str, float | None], name: str, size: float | None, where: str) -> None:
+    """Note the size of a file; one list must not give a file two sizes."""
+    before = sizes.setdefault(name, size)
+    if size is not None and before is not None and size != before:
+        source.refuse(
+            f"{where}: file {shorten(name)} is listed twice, with {before:.17g} and {size:.17g} bytes; "
+            f"a file has one size"
+        )
+    if before is None:
+        sizes[name] = size
 
 
 def _split_records(source: Source, body: Mapping[str, Any]) -> list[_Record]:
     """Versions 1.5 and 1.6: specification and execution, joined by task id."""
     reading = Fields(source)
     specification = reading.object(body, "specification", "workflow")
+    if not body.get("execution") or body["execution"] == {"tasks": []}:
+        source.refuse(
+            "is a WfFormat file without a recorded run (no workflow.execution), and a schedule needs the runtime of "
+            "every task; give the file of a run, add workflow.execution.tasks with id and runtimeInSeconds, or write the "
+            "workflow as own JSON with durations"
+        )
     execution = reading.object(body, "execution", "workflow")
     sizes: dict[str, float | None] = {}
     if specification.get("files"):
         for entry in reading.objects(specification, "files", "specification"):
             name = reading.text(entry, "id", "specification.files")
-            sizes[name] = reading.amount(entry, "sizeInBytes", f"file {shorten(name)}")
+            size = reading.amount(entry, "sizeInBytes", f"file {shorten(name)}")
+            _add_size(source, sizes, name, size, "specification.files")
     runs: dict[str, dict[str, Any]] = {}
     for run in reading.objects(execution, "tasks", "execution"):
         identifier = reading.text(run, "id", "execution.tasks")
@@ -148,7 +182,7 @@ def _split_records(source: Source, body: Mapping[str, Any]) -> list[_Record]:
                 name=name,
                 id=identifier,
                 seconds=reading.seconds(run, "runtimeInSeconds", where),
-                cores=reading.amount(run, "coreCount", where),
+                cores=reading.cores(run, "coreCount", where),
                 memory=reading.amount(run, "memoryInBytes", where) or 0.0,
                 parents=reading.texts(row, "parents", where),
                 children=reading.texts(row, "children", where) or [],
@@ -242,12 +276,15 @@ def _resolver(source: Source, records: Sequence[_Record], ids: Sequence[str], *,
     return resolve
 
 
-def _bytes(parent: _Record, child: _Record) -> float:
+def _bytes(parent: _Record, child: _Record, tally: Tally) -> float:
     """Bytes of the files that the parent writes and the child reads, by the parent's sizes where stated."""
     total = 0.0
     for name, size in parent.outputs.items():
         if name in child.inputs:
-            total += size if size is not None else (child.inputs[name] or 0.0)
+            received = child.inputs[name]
+            total += size if size is not None else (received or 0.0)
+            if size is not None and received is not None and received != size:
+                tally.add(_TWO_SIZES, f"{size:.17g} and {received:.17g} bytes of {shorten(name)}")
     return total
 
 

@@ -1,8 +1,8 @@
 """Writes a workflow as WfFormat 1.5, so that WfCommons and other simulators can read it.
 
 WfFormat knows cores, memory and files, but no instances, estimates, arrivals, deadlines or other resources: a
-workflow whose tasks need one of the former three kinds is refused; arrival, deadline, weight and tenant are
-left out. Bytes on an edge become one file between the two tasks.
+workflow whose tasks need one of the former three kinds, or hold no core, is refused; arrival, deadline, weight and
+tenant are left out. Bytes on an edge become one file between the two tasks.
 """
 
 from __future__ import annotations
@@ -85,6 +85,8 @@ def _check_expressible(workflow: Workflow) -> None:
         if not np.array_equal(workflow.estimate, workflow.duration)
         else "has durations by node group"
         if workflow.group_names
+        else "has tasks that hold no core"
+        if not (workflow.with_resources([*RESOURCES, *others]).demand[:, 0] > 0).all()
         else ""
     )
     if problem:

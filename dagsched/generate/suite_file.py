@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,7 @@ from pydantic import ValidationError
 
 from dagsched.errors import ConfigError, DagschedError, closest
 from dagsched.shipped import shipped
-
-_MOST_BYTES = 1 << 20
+from dagsched.yaml_text import parse_yaml, read_yaml
 
 
 def find_suite(path: str | Path) -> Path:
@@ -38,16 +36,7 @@ def read_suite(file: Path) -> dict[str, Any]:
     Raises:
         ConfigError: naming the file.
     """
-    import yaml
-
-    try:
-        if not stat.S_ISREG(file.stat().st_mode) or file.stat().st_size > _MOST_BYTES:
-            raise ConfigError(f"{file}: is not a regular file of at most {_MOST_BYTES} bytes; give a suite file")
-        data = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot read the suite: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
+    data = read_yaml(file, "suite file")
     if not isinstance(data, dict):
         raise ConfigError(f"{file}: expected a mapping with name, objective and mixture, found {type(data).__name__}")
     return data
@@ -59,19 +48,17 @@ def apply_change(data: dict[str, Any], change: str, *, example: str = "mixture.0
     Raises:
         ConfigError: naming the change.
     """
-    import yaml
-
     path, equals, text = change.partition("=")
     if not equals or not path:
         raise ConfigError(f"{change!r}: expected key=value, for example {example}")
+    value = parse_yaml(text, repr(change))
     try:
-        value = yaml.safe_load(text)
         place: Any = data
         *parents, last = path.split(".")
         for key in parents:
             place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
         place[int(last) if isinstance(place, list) else last] = value
-    except (yaml.YAMLError, TypeError, ValueError, IndexError, KeyError, AttributeError):
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError):
         raise ConfigError(f"{change!r}: cannot be applied; expected key=value, for example {example}") from None
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dagsched.errors import ConfigError
 from dagsched.generate.suite_file import apply_change
-from dagsched.learn.config_file import explain, read_yaml
+from dagsched.learn.config_file import explain, read_config
 from dagsched.learn.config_sections import (
     EvolveSection,
     ExpertSection,
@@ -106,7 +106,7 @@ class TrainConfig(Section):
             ConfigError: in one line: file, key, what was found, what is expected.
         """
         file = Path(path)
-        data = read_yaml(file)
+        data = read_config(file)
         for change in changes:
             apply_change(data, change, example="ppo.steps=20")
         try:

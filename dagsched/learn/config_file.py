@@ -11,25 +11,18 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dagsched.errors import ConfigError, closest
+from dagsched.yaml_text import read_yaml
 
-MOST_BYTES = 1 << 20
 _UNION_TAGS = ("str", "float", "int", "none")
 #: What YAML calls the types for which pydantic has Python's names.
 _YAML_TYPES = {"tuple_type": "a list", "dict_type": "a mapping", "model_type": "a mapping", "string_type": "a text"}
 
 
-def read_yaml(file: Path) -> dict[str, Any]:
+def read_config(file: Path) -> dict[str, Any]:
     """The mapping in a file, or a ``ConfigError`` that names it."""
-    import yaml
-
-    try:
-        if not file.is_file() or file.stat().st_size > MOST_BYTES:
-            raise ConfigError(f"{file}: there is no such configuration file (of at most {MOST_BYTES:,} bytes)")
-        data = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not file.is_file():
+        raise ConfigError(f"{file}: there is no such configuration file")
+    data = read_yaml(file, "configuration file")
     if not isinstance(data, dict):
         raise ConfigError(f"{file}: expected a mapping with name and suite, found {type(data).__name__}")
     return data

@@ -120,7 +120,7 @@ def test_progress_ends_at_one(tmp_path: Path) -> None:
 @needs_data
 def test_real_traces() -> None:
     workload = trace(DATA / "alibaba-2018/batch_task.csv")
-    assert (len(workload.workflows), sum(reject.count for reject in workload.rejects)) == (3246, 29)
+    assert (len(workload.workflows), sum(reject.count for reject in workload.rejects)) == (3245, 30)
     assert min(w.arrival for w in workload.workflows) == 0
     measured = tasks(trace(DATA / "alibaba-2018/batch_task_usage.csv"), "j_2187")
     assert (measured["M4"].duration, measured["M4"].instances) == (136.071429, 14)

@@ -120,7 +120,7 @@ EXECUTED = ("workflow", "execution", "tasks")
         (WFFORMAT_15, (*SPECIFIED, 1), None, r"child 'b'|task 'b' is not in specification"),
         (WFFORMAT_15, (*SPECIFIED, 1, "inputFiles"), ["zz"], r"file 'zz' is not listed in specification.files"),
         (WFFORMAT_15, (*SPECIFIED, 1, "id"), "s", r"task 's': is specified but has no \(or a second\)"),
-        (WFFORMAT_15, ("workflow", "execution"), None, r"workflow: execution is None, expected an object"),
+        (WFFORMAT_15, ("workflow", "execution"), 5, r"workflow: execution is 5, expected an object"),
     ],
 )
 def test_damage_is_named(tmp_path: Path, text: str, path: tuple[object, ...], value: object, message: str) -> None:

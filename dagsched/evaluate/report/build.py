@@ -24,7 +24,7 @@ from dagsched.evaluate.report.data import (
     Spreads,
     WorkloadTable,
 )
-from dagsched.evaluate.report.provenance import provenance_pairs, reject_rows
+from dagsched.evaluate.report.provenance import assumed_rows, provenance_pairs, reject_rows
 from dagsched.evaluate.statistics import (
     differences_to_best,
     interquartile_mean,
@@ -98,6 +98,7 @@ def build_report(
         gantts=_gantts(schedules, table, metric),
         provenance=provenance_pairs(about),
         rejects=reject_rows(about),
+        assumed=assumed_rows(about),
         refusals=tuple(
             (p, r, n) for (p, r), n in Counter((str(e["policy"]), str(e["reason"])) for e in refusals).items()
         ),

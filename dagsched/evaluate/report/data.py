@@ -121,6 +121,7 @@ class ReportData:
         gantts: best and worst policy on one replay; may be empty.
         provenance: (label, value) pairs.
         rejects: (workload, reason, count, example) of records left out while reading.
+        assumed: (workload, rule, count, example) of values that were read by a rule.
         refusals: (policy, reason, replays) that were skipped.
         invalid: (policy, workload, replay) whose schedule failed the validator.
     """
@@ -142,5 +143,6 @@ class ReportData:
     gantts: tuple[Gantt, ...]
     provenance: tuple[tuple[str, str], ...]
     rejects: tuple[tuple[str, str, int, str], ...]
+    assumed: tuple[tuple[str, str, int, str], ...]
     refusals: tuple[tuple[str, str, int], ...]
     invalid: tuple[tuple[str, str, str], ...]

@@ -175,6 +175,10 @@ def _skips(data: ReportData) -> str:
         lead = "Records that could not be used, by reason."
         table = plain_table(("workload", "reason", "count", "first"), data.rejects, numbers=(2,))
         parts.append(_section("Left out while reading", lead, table))
+    if data.assumed:
+        lead = "Values that cannot be meant as stated, and how they were read."
+        table = plain_table(("workload", "rule", "count", "first"), data.assumed, numbers=(2,))
+        parts.append(_section("Read by a rule", lead, table))
     return "".join(parts)
 
 

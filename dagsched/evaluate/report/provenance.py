@@ -30,7 +30,7 @@ def _line(entry: object) -> str:
         return str(entry)
     parts = [str(entry["name"])] if "name" in entry else []
     for key, value in entry.items():
-        if key in ("name", "rejects") or value in (None, "", [], (), {}):
+        if key in ("name", "rejects", "assumed") or value in (None, "", [], (), {}):
             continue
         if key == "description" and isinstance(value, Mapping):
             parts.append(_cluster_line(value))
@@ -88,14 +88,23 @@ def _cluster_line(description: Mapping[str, object]) -> str:
 
 def reject_rows(about: Mapping[str, object]) -> tuple[tuple[str, str, int, str], ...]:
     """(workload, reason, count, example) of every kind of record that was left out while reading."""
+    return _counted_rows(about, "rejects", "reason")
+
+
+def assumed_rows(about: Mapping[str, object]) -> tuple[tuple[str, str, int, str], ...]:
+    """(workload, rule, count, example) of every kind of value that was read by a rule."""
+    return _counted_rows(about, "assumed", "rule")
+
+
+def _counted_rows(about: Mapping[str, object], part: str, text: str) -> tuple[tuple[str, str, int, str], ...]:
     found = []
     workloads = about.get("workloads")
     for entry in workloads if isinstance(workloads, list | tuple) else ():
-        rejects = entry.get("rejects") if isinstance(entry, Mapping) else None
-        for reject in rejects if isinstance(rejects, list | tuple) else ():
-            if isinstance(reject, Mapping):
-                reason, example = str(reject.get("reason", "")), str(reject.get("example", ""))
-                count = reject.get("count", 0)
+        rows = entry.get(part) if isinstance(entry, Mapping) else None
+        for row in rows if isinstance(rows, list | tuple) else ():
+            if isinstance(row, Mapping):
+                reason, example = str(row.get(text, "")), str(row.get("example", ""))
+                count = row.get("count", 0)
                 number = count if isinstance(count, int) else 0
                 found.append((str(entry.get("name", "")), reason, number, example))
     return tuple(found)
