@@ -126,6 +126,9 @@ def _quiet_pipe() -> int:
 
 def main() -> None:
     """Entry point of the console script."""
+    from dagsched.interrupts import take_signals
+
+    take_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no Unicode shows question marks

@@ -123,13 +123,15 @@ Leaf = Annotated[
 Prior = Annotated[
     str | None, typer.Option("--prior", help="mcts: base policy: ppo, evolved or a rule.", show_default=False)
 ]
-Workers = Annotated[int | None, typer.Option("--workers", help="mcts in plan mode: processes.", show_default=False)]
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="mcts in plan mode: processes, at most one a core.", show_default=False)
+]
 TimeLimit = Annotated[
     str | None,
     typer.Option(
         "--time-limit",
         metavar="10s|2m",
-        help="mcts in plan mode: time in all instead of a budget a decision.",
+        help="mcts in plan mode: time in all, rules and search, instead of a budget a decision.",
         show_default=False,
     ),
 ]

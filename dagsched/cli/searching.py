@@ -77,3 +77,13 @@ def print_search(policy: Policy) -> None:
         markup=False,
         soft_wrap=True,
     )
+    if found.workers < policy.options.workers:
+        output().print(
+            f"Workers: {found.workers} instead of {policy.options.workers}, one for each core.", soft_wrap=True
+        )
+    if found.left_out:
+        output().print(
+            f"Rolled out: {', '.join(found.rolled_out)}. Left out for lack of time: {', '.join(found.left_out)}.",
+            markup=False,
+            soft_wrap=True,
+        )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ MAX_LINKS = 200_000
 """Pairs of a parent and a child instance, times pairs of groups where transfers take time, at most."""
 _SEED_DOMAIN = 0x43505341
 OPTIONS: Mapping[str, str] = {
-    "time_limit": "seconds of search (10)",
+    "time_limit": "seconds in all, of a model that is built at once (10)",
     "workers": "parallel search workers (2)",
     "clock": "of the limit: wall, or deterministic (OR-Tools' own, so that results repeat; workers=1 only) "
     "(auto: deterministic with workers=1)",
@@ -57,7 +58,7 @@ class CpSatResult:
         makespan: its seconds on the estimates, an upper bound where times were rounded up.
         bound: seconds no schedule can beat.
         proven: whether the plan is optimal.
-        status: OR-Tools' status name.
+        status: OR-Tools' status name; ``BOUND`` or ``NO_TIME`` where nothing was searched.
     """
 
     plan: Plan
@@ -153,16 +154,20 @@ def solve(
 
     Args:
         replay: at most ``MAX_UNITS`` task instances, see the limits of this module.
-        time_limit: seconds of search after the rules' plans.
+        time_limit: seconds in all: the rules' plans, which always come first, the model and search. In deterministic
+            time: of search alone.
         workers: threads.
         seed: of the search.
         deterministic: whether the limit is in OR-Tools' deterministic time, so that one worker's results repeat.
     """
     cp_model = _import_cp_model("cp-sat")
+    deadline = time.monotonic() + time_limit
     incumbent, makespan = _best_known(replay)
     bound = lower_bound(replay, realised=False)
     if makespan <= bound * (1 + 1e-12):
         return CpSatResult(incumbent, makespan, min(bound, makespan), True, "BOUND")
+    if not deterministic and time.monotonic() >= deadline:
+        return CpSatResult(incumbent, makespan, min(bound, makespan), False, "NO_TIME")
     model = _Model(cp_model, replay, incumbent, makespan, bound)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = workers
@@ -172,7 +177,7 @@ def solve(
     if deterministic:
         solver.parameters.max_deterministic_time = time_limit
     else:
-        solver.parameters.max_time_in_seconds = time_limit
+        solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
     status = solver.solve(model.model)
     if model.exact:
         bound = max(bound, float(math.ceil(solver.best_objective_bound - 1e-6)) * model.tick)

@@ -13,6 +13,8 @@ amount of each run of ``BLOCK`` pool positions, so that a search jumps over runs
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -22,6 +24,7 @@ from dagsched.workflow import FloatArray, IntArray
 Profiles = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, IntArray]
 
 BLOCK = 32
+MANY = 2**62
 
 # Only entries get a wrapper for calls from Python, which takes long to compile; calling an `inner` crashes.
 entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
@@ -321,41 +324,58 @@ def _longer(rows):  # type: ignore[no-untyped-def]
     return wider
 
 
-@entry
-def plan_workflows(order, release, problem, choice, scratch, profiles):  # type: ignore[no-untyped-def]
-    """Plan every task of whole workflows into the profiles, highest priority among the ready ones first.
+class Planning(NamedTuple):
+    """Where a planning of ``K`` tasks stands between pieces.
 
-    Each instance goes where finish + bias is least (lowest node on ties). Instances of one task that end up
-    in the same gap are booked together: after one is placed, no node can beat that gap, so the next one takes
-    it too if it fits; the result equals placing them one by one (an entry of no duration keeps room for all).
-
-    ``order`` is ``(at_position[K], position[T])``: the tasks, closed under parents and children, in order of
-    priority, and its inverse. Nothing starts before ``release`` seconds. ``problem`` is ``(estimate[T, G],
-    demand[T, R], can_hold[T, G], child_ptr, child_idx, parent_ptr, parent_idx, parent_bytes, instances[T],
-    milestone[T], node_group[N], latency[G, G], bandwidth[G, G], transfers, capacity[G, R])``. ``choice`` is
-    ``(node_from[T], node_to[T], bias[T, G] or [0, G])``: the range of nodes a task may use and the seconds
-    added to a finish when nodes are compared. ``scratch`` is ``(waiting[T], finish[T], entry_ptr[T, 2])``,
-    overwritten for the tasks planned. ``profiles`` is as from :func:`empty_profiles`; it is changed in place
-    and returned, since the pool may move.
-
-    Returns rows (task, node, count) and rows (start, finish) of the entries in planning order, and the profiles.
+    Attributes:
+        heap: ``[K]`` places in the order of the ready tasks.
+        counter: ready tasks, entries made.
+        placed: ``[P, 3]`` task, node and count of the entries so far, in planning order.
+        when: ``[P, 2]`` their start and finish in seconds.
     """
+
+    heap: IntArray
+    counter: IntArray
+    placed: IntArray
+    when: FloatArray
+
+
+@entry
+def begin_planning(order, parent_ptr, waiting):  # type: ignore[no-untyped-def]
+    """A planning in which nothing is planned yet; see :func:`plan_some`."""
     at_position, position = order
-    estimate, demand, _, child_ptr, child_idx, parent_ptr = problem[:6]
-    instances, milestone, node_group, capacity = problem[8], problem[9], problem[10], problem[14]
-    waiting, finish, entry_ptr = scratch
-    time, free, block_free, begin, room, size = profiles
-    placed, when = np.empty((len(at_position) + 1, 3), np.int64), np.empty((len(at_position) + 1, 2))
-    slack = capacity * FIT_TOLERANCE
-    ready, soonest = np.empty(estimate.shape[1]), np.empty(len(node_group))
-    heap, queued, entries = np.empty(len(at_position), np.int64), 0, 0
+    heap, queued = np.empty(len(at_position), np.int64), 0
     for task in at_position:
         waiting[task] = parent_ptr[task + 1] - parent_ptr[task]
         if waiting[task] == 0:
             queued = _push(heap, queued, position[task])
-    while queued:
+    counter = np.zeros(2, np.int64)
+    counter[0] = queued
+    room = len(at_position) + 1
+    return Planning(heap, counter, np.empty((room, 3), np.int64), np.empty((room, 2)))
+
+
+@entry
+def plan_some(planning, order, release, problem, choice, scratch, profiles, most):  # type: ignore[no-untyped-def]
+    """Go on until about ``most`` more entries are made, or every task is planned (``counter[0]`` is then 0).
+
+    A task of many instances is never cut. Pieces of any size give the same plan. The other arguments are those of
+    :func:`plan_workflows`. Returns the planning and the profiles, since both may have moved.
+    """
+    at_position, position = order
+    estimate, demand, _, child_ptr, child_idx = problem[:5]
+    instances, milestone, node_group, capacity = problem[8], problem[9], problem[10], problem[14]
+    waiting, finish, entry_ptr = scratch
+    time, free, block_free, begin, room, size = profiles
+    heap, counter, placed, when = planning
+    slack = capacity * FIT_TOLERANCE
+    ready, soonest = np.empty(estimate.shape[1]), np.empty(len(node_group))
+    queued, entries = counter[0], counter[1]
+    spent = 0
+    while queued and spent < most:
         place, queued = _pop(heap, queued)
         task = at_position[place]
+        spent += 1
         for g in range(len(ready)):
             ready[g] = release
         _data_ready(task, ready, problem, finish, entry_ptr, placed, when)
@@ -386,6 +406,7 @@ def plan_workflows(order, release, problem, choice, scratch, profiles):  # type:
             when[entries, 0], when[entries, 1] = start, start + seconds
             finish[task] = max(finish[task], start + seconds)
             entries += 1
+            spent += 1
             left -= count
             if left > 0:
                 soonest[node] = _earliest_start(
@@ -397,4 +418,30 @@ def plan_workflows(order, release, problem, choice, scratch, profiles):  # type:
             waiting[child_idx[k]] -= 1
             if waiting[child_idx[k]] == 0:
                 queued = _push(heap, queued, position[child_idx[k]])
-    return placed[:entries], when[:entries], (time, free, block_free, begin, room, size)
+    counter[0], counter[1] = queued, entries
+    return Planning(heap, counter, placed, when), (time, free, block_free, begin, room, size)
+
+
+@inner
+def plan_workflows(order, release, problem, choice, scratch, profiles):  # type: ignore[no-untyped-def]
+    """Plan every task of whole workflows into the profiles, highest priority among the ready ones first.
+
+    Each instance goes where finish + bias is least (lowest node on ties). Instances of one task that end up
+    in the same gap are booked together: after one is placed, no node can beat that gap, so the next one takes
+    it too if it fits; the result equals placing them one by one (an entry of no duration keeps room for all).
+
+    ``order`` is ``(at_position[K], position[T])``: the tasks, closed under parents and children, in order of
+    priority, and its inverse. Nothing starts before ``release`` seconds. ``problem`` is ``(estimate[T, G],
+    demand[T, R], can_hold[T, G], child_ptr, child_idx, parent_ptr, parent_idx, parent_bytes, instances[T],
+    milestone[T], node_group[N], latency[G, G], bandwidth[G, G], transfers, capacity[G, R])``. ``choice`` is
+    ``(node_from[T], node_to[T], bias[T, G] or [0, G])``: the range of nodes a task may use and the seconds
+    added to a finish when nodes are compared. ``scratch`` is ``(waiting[T], finish[T], entry_ptr[T, 2])``,
+    overwritten for the tasks planned. ``profiles`` is as from :func:`empty_profiles`; it is changed in place
+    and returned, since the pool may move.
+
+    Returns rows (task, node, count) and rows (start, finish) of the entries in planning order, and the profiles.
+    """
+    planning = begin_planning(order, problem[5], scratch[0])
+    planning, profiles = plan_some(planning, order, release, problem, choice, scratch, profiles, MANY)
+    entries = planning.counter[1]
+    return planning.placed[:entries], planning.when[:entries], profiles

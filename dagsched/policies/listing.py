@@ -12,14 +12,15 @@ the ready task of highest priority is planned next, which orders tasks of equal 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.graph import downward_rank, mean_transfer, upward_rank
 from dagsched.policies.base import Plan
-from dagsched.policies.insertion import empty_profiles, forget_past, plan_workflows
+from dagsched.policies.insertion import MANY, begin_planning, empty_profiles, forget_past, plan_some
 from dagsched.policies.optimistic import mean_optimistic_cost, optimistic_costs
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray, IntArray, child_rows
@@ -28,6 +29,14 @@ _ROUNDING = 1e-9
 """Two path lengths that differ by less than this share are the same length, added in another order."""
 
 KINDS = ("heft", "cpop", "peft")
+
+Pieces = Callable[[Callable[[int], bool]], None]
+"""How a long computation is called: with so many steps each time, until it says that nothing is left."""
+
+
+def in_one_piece(go_on: Callable[[int], bool]) -> None:
+    """All at once."""
+    go_on(MANY)
 
 
 class ListPlanner:
@@ -38,15 +47,16 @@ class ListPlanner:
             first, critical tasks on one node) or ``peft`` (largest mean optimistic cost first, least
             finish + optimistic cost).
         replay: the problem; a workflow's own tasks are read only once it is planned.
+        pieces: how the compiled planning is called, for callers that must look at the clock in between.
 
     Raises:
         PolicyError: for an unknown kind.
     """
 
-    def __init__(self, kind: str, replay: Replay) -> None:
+    def __init__(self, kind: str, replay: Replay, pieces: Pieces = in_one_piece) -> None:
         if kind not in KINDS:
             raise PolicyError(f"list scheduler {kind!r} is unknown, expected one of {', '.join(KINDS)}")
-        self.kind = kind
+        self.kind, self._pieces = kind, pieces
         self._replay = replay
         self._inserter = Inserter(replay)
         self._upward = upward_rank(replay)
@@ -82,7 +92,7 @@ class ListPlanner:
             for span in spans:
                 self._pin_critical_path(span)
         order = tasks[np.lexsort((tasks, -upward, -priority))]
-        return self._inserter.plan(order, now, self._bias)
+        return self._inserter.plan(order, now, self._bias, self._pieces)
 
     def _pin_critical_path(self, span: IntArray) -> None:
         """CPoP: the tasks along one longest path go to the node group that runs them fastest.
@@ -179,10 +189,11 @@ class Inserter:
         """Forget all bookings."""
         self._profiles = empty_profiles(self._capacity, self._node_group, 0.0)
 
-    def plan(self, order: IntArray, now: float, bias: FloatArray | None = None) -> Plan:
+    def plan(self, order: IntArray, now: float, bias: FloatArray | None = None, pieces: Pieces = in_one_piece) -> Plan:
         """Book the tasks of whole workflows, the first ready one in ``order`` ``[K]`` next.
 
-        ``bias`` ``[T, G]`` seconds is added to a finish when nodes are compared.
+        ``bias`` ``[T, G]`` seconds is added to a finish when nodes are compared. ``pieces`` calls what plans so many
+        more entries and returns whether any task is left, until none is.
         """
         time, free, block_free, begin, _, size = self._profiles
         if now > 0:
@@ -190,8 +201,17 @@ class Inserter:
         order = np.ascontiguousarray(order)
         self._position[order] = np.arange(len(order))
         choice = self.node_from, self.node_to, np.zeros((0, 0)) if bias is None else bias
-        entry, when, self._profiles = plan_workflows(
-            (order, self._position), float(now), self._problem, choice, self._scratch, self._profiles
-        )
-        task, node, count = np.ascontiguousarray(entry.T)
-        return Plan(task, node, count, np.ascontiguousarray(when[:, 0]))
+        order_of = order, self._position
+        planning: Any = begin_planning(order_of, self._problem[5], self._scratch[0])
+
+        def plan_on(most: int) -> bool:
+            nonlocal planning
+            planning, self._profiles = plan_some(
+                planning, order_of, float(now), self._problem, choice, self._scratch, self._profiles, most
+            )
+            return bool(planning.counter[0] > 0)
+
+        pieces(plan_on)
+        entries = int(planning.counter[1])
+        task, node, count = np.ascontiguousarray(planning.placed[:entries].T)
+        return Plan(task, node, count, np.ascontiguousarray(planning.when[:entries, 0]))

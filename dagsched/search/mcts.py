@@ -570,18 +570,20 @@ class MctsPolicy:
             PolicyError: see :func:`dagsched.search.plan.plan_batch`.
         """
         options, tasks = self.options, len(replay)
-        limit = options.time_limit if np.isfinite(options.time_limit) else options.budget_ms * tasks / 1000.0
+        limit = options.time_limit if np.isfinite(options.time_limit) else None
+        by_count = options.simulations > 0
         return plan_batch(
             replay,
             objective=objective,
             base=None if options.prior == "auto" else options.prior,
-            seconds=None if options.simulations else limit,
-            schedules=options.simulations * tasks if options.simulations else None,
+            seconds=None if by_count or limit is not None else options.budget_ms * tasks / 1000.0,
+            schedules=options.simulations * tasks if by_count else None,
             seed=options.seed,
             policy_seed=policy_seed,
             learned_options=self.learned,
             learning=self.learning,
             workers=options.workers,
+            time_limit=limit,
             improved=self.improved,
         )
 

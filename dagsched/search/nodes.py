@@ -40,6 +40,7 @@ from dagsched.search.neighbourhood import (
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
 from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.state import read_only
 from dagsched.workflow import FloatArray, IntArray, child_rows
 
 MOST_ELITES = 24
@@ -466,7 +467,7 @@ def _problems(replay: Replay) -> tuple[Any, Any]:
     """The problem of the insertion kernel, and the one in which time runs backward."""
     cluster = replay.cluster
     reversed_ptr, reversed_idx, edge = child_rows(replay.parent_ptr, replay.parent_idx)
-    latency, bandwidth = np.ascontiguousarray(cluster.latency), np.ascontiguousarray(cluster.bandwidth)
+    latency, bandwidth = read_only(cluster.latency), read_only(cluster.bandwidth)
     head = replay.estimate, replay.demand, replay.can_hold
     middle = replay.instances, replay.milestone, np.ascontiguousarray(cluster.node_group)
     tail = replay.has_transfers, np.ascontiguousarray(cluster.capacity)
@@ -474,7 +475,7 @@ def _problems(replay: Replay) -> tuple[Any, Any]:
     turned = replay.parent_ptr, replay.parent_idx, reversed_ptr, reversed_idx, replay.parent_bytes[edge]
     return (
         (*head, *edges, *middle, latency, bandwidth, *tail),
-        (*head, *turned, *middle, np.ascontiguousarray(latency.T), np.ascontiguousarray(bandwidth.T), *tail),
+        (*head, *turned, *middle, read_only(latency.T), read_only(bandwidth.T), *tail),
     )
 
 

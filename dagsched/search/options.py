@@ -20,7 +20,7 @@ OPTIONS: Mapping[str, str] = {
     "or race (uncertain durations) (auto)",
     "budget_ms": f"milliseconds of search for each decision; plan: times the tasks, spent at the start ({BUDGET_MS:g})",
     "simulations": "simulated schedules for each decision instead of milliseconds: reproducible; plan: times the tasks",
-    "time_limit": "plan: seconds in all instead",
+    "time_limit": "plan: seconds in all instead, of rules (the first one always completes) and search",
     "scenarios": "race: most scenarios for each decision (64)",
     "candidates": "most first actions looked at (8)",
     "leaf": "what a simulation ends with: rollout, value (learned in place) or mix (auto: rollout for makespan)",
@@ -29,7 +29,7 @@ OPTIONS: Mapping[str, str] = {
     "commit": "tree, streams: mean gaps between arrivals for which a new schedule must pay if the base policy goes on "
     "from there; 0 = it need only be better to the end (1)",
     "wait": "1 = WAIT is an action (1)",
-    "workers": "plan: processes (1)",
+    "workers": "plan: processes, at most one a core (1)",
     "seed": "random seed (0)",
 }
 """Those of the search itself; ``objective`` and ``checkpoint`` are as for trained policies."""

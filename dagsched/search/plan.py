@@ -1,8 +1,11 @@
 """Plan mode: anytime search over whole schedules of a batch of which everything is known.
 
-Contained policies are rolled out first, outside the budget; the best of them is the first incumbent, so that the result
-is never worse. Search then goes on in small compiled slices until the schedules or the seconds of the budget are
-spent, the lower bound is reached, or it is interrupted. Slices depend on the problem alone and not on the clock.
+Contained policies are rolled out first; the best of them is the first incumbent, so that the result is never worse.
+Search then goes on in small compiled slices until the schedules or the seconds of the budget are spent, the lower bound
+is reached, or it is interrupted. Slices depend on the problem alone and not on the clock.
+
+A budget is of search alone. A time limit is of all: it is asked between and inside the contained policies, too, of
+which the first always completes; the result then says which were left out (:mod:`dagsched.search.contained`).
 """
 
 from __future__ import annotations
@@ -23,11 +26,24 @@ from dagsched.policies.base import Plan
 from dagsched.policies.registry import make_policy
 from dagsched.policies.runners import PlanPolicy, Runner
 from dagsched.policies.sampling import OBJECTIVES, check_plannable, is_pooled, objective_value, plan_from_starts
+from dagsched.processes import cores
 from dagsched.replay import Replay
-from dagsched.search.contained import FixedPlan, Incumbent, best_of, contained_specs, follow, plan_of, roll_out
+from dagsched.search.allowance import Allowance, OutOfTimeError
+from dagsched.search.contained import (
+    LEARNED,
+    FixedPlan,
+    Incumbent,
+    Rolled,
+    Roller,
+    best_of,
+    contained_specs,
+    followed,
+    plan_of,
+)
 from dagsched.search.neighbourhood import Neighbourhood
 from dagsched.search.nodes import NodeSearch
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.state import copy_into, new_state
 
 MOST_SEEDS = 12
 """Contained schedules that search starts from, best first."""
@@ -35,6 +51,12 @@ REPORT_SECONDS = 0.2
 UNLIMITED = 2**62
 _SEED_DOMAIN = 0x504C414E
 _TIE = 1e-12
+_SERIAL_SECONDS = 2e-9
+"""About what one schedule on a pooled node takes at worst, for each squared task."""
+_RULES_SHARE = 0.5
+"""Of a time limit, for contained policies; the rest is for search, where time suffices for that at all."""
+_LEAST_PASSES = 3
+"""Schedules that the time must suffice for, or search does not begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +93,10 @@ class PlanResult:
         interrupted: whether Ctrl-C ended it.
         run_instead: the spec to run in place of the plan, where following the plan would lose what the policy
             itself reaches (:attr:`dagsched.search.contained.Incumbent.followable`); else ``None``.
+        rolled_out: contained policies whose schedules are among what was chosen from; the plan is not worse than any.
+        left_out: contained policies for which the time limit, or Ctrl-C, left no time.
+        workers: processes that searched, never more than this process may use cores.
+        ended: a simulator at the end of this plan, or of the policy to run instead, if one was kept.
     """
 
     value: float
@@ -84,6 +110,10 @@ class PlanResult:
     optimal: bool
     interrupted: bool = False
     run_instead: str | None = None
+    rolled_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    workers: int = 1
+    ended: Simulator | None = None
 
 
 Improved = Callable[[Progress], None]
@@ -91,7 +121,12 @@ Improved = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """One search as a worker process gets it; see :func:`plan_batch` for the fields."""
+    """One search as a worker process gets it; see :func:`plan_batch` for the fields.
+
+    Attributes:
+        deadline: moment of ``time.monotonic()`` at which to stop.
+        pass_seconds, following_seconds: about what a schedule takes, and what following one takes.
+    """
 
     replay: Replay
     objective: str
@@ -100,6 +135,9 @@ class PlanTask:
     schedules: int | None
     seed: int
     policy_seed: int
+    deadline: float = math.inf
+    pass_seconds: float = 0.0
+    following_seconds: float = 0.0
     worker: int = 0
 
 
@@ -115,6 +153,7 @@ def plan_batch(
     learned_options: Mapping[str, str] = MappingProxyType({}),
     learning: bool = True,
     workers: int = 1,
+    time_limit: float | None = None,
     improved: Improved | None = None,
 ) -> PlanResult:
     """Search for the best schedule of a batch.
@@ -129,37 +168,77 @@ def plan_batch(
         policy_seed: of contained policies and placements with a stream of their own.
         learned_options: ``objective`` and ``checkpoint`` of learned policies.
         learning: whether trained policies that fit are contained.
-        workers: processes, each with a stream of its own; the first does what a single one does.
+        workers: processes, each with a stream of its own; the first does what a single one does. At most one for each
+            core is used.
+        time_limit: seconds of the contained policies and of search together, beside any other budget. Only the first
+            policy, a cheap one, completes whatever it takes; ``left_out`` names those that time did not suffice for.
         improved: called at each improvement and about 5 times a second. A ``KeyboardInterrupt`` from it, or from the
-            keyboard, ends the search with the best schedule so far.
+            keyboard, ends the search with the best schedule so far; a second one from the keyboard ends everything.
 
     Raises:
+        KeyboardInterrupt: for a Ctrl-C before the first contained policy has run.
         PolicyError: under noise, for later arrivals, an unknown objective, a negative budget, or a base that cannot
             handle the replay.
     """
     check_plannable("plan", replay)
-    _check(objective, seconds, schedules, workers)
-    if seconds is None and schedules is None:
+    _check(objective, seconds, schedules, workers, time_limit)
+    if seconds is None and schedules is None and time_limit is None:
         seconds = 2e-3 * len(replay)
-    incumbents = roll_out(
-        replay, objective=objective, policy_seed=policy_seed, learned_options=learned_options, learning=learning
+    specs = contained_specs(replay, learning=learning)
+    if base is not None and base not in specs:
+        specs.append(base)
+    # raised inside compiled code, or while it compiles, Ctrl-C would be lost or worse
+    with remembered_interrupts() as pressed:
+        allowance = Allowance(time_limit, pressed=pressed)
+        roller = Roller(replay, objective, policy_seed, learned_options)
+        rolled = roller.roll_all(specs, allowance.share(_RULES_SHARE), LEARNED)
+        task = _task_of(PlanTask(replay, objective, (), seconds, schedules, seed, policy_seed), rolled, allowance)
+        if rolled.left_out and not pressed() and not _may_begin(task, allowance):
+            rolled = rolled.with_more(roller.roll_all(rolled.left_out, allowance, LEARNED, first=False), specs)
+            task = _task_of(task, rolled, allowance)
+        used = min(workers, cores())
+        if used == 1:
+            result = run_search(task, improved, pressed)
+        else:
+            from dagsched.search.parallel import run_workers
+
+            result = run_workers(task, used, improved, pressed)
+    ended = rolled.ended.get(result.source) if result.value == result.first else result.ended
+    return replace(
+        result,
+        rolled_out=tuple(incumbent.source for incumbent in rolled.incumbents),
+        left_out=rolled.left_out,
+        workers=used,
+        ended=ended,
     )
-    if base is not None and base not in contained_specs(replay, learning=learning):
-        options = {"policy_seed": policy_seed, "learned_options": learned_options}
-        incumbents += roll_out(replay, [base], objective=objective, **options)  # type: ignore[arg-type]
-    task = PlanTask(replay, objective, tuple(incumbents), seconds, schedules, seed, policy_seed)
-    if workers == 1:
-        return run_search(task, improved)
-    from dagsched.search.parallel import run_workers
-
-    return run_workers(task, workers, improved)
 
 
-def _check(objective: str, seconds: float | None, schedules: int | None, workers: int) -> None:
+def _task_of(task: PlanTask, rolled: Rolled, allowance: Allowance) -> PlanTask:
+    pooled = _SERIAL_SECONDS * len(task.replay) ** 2 if is_pooled(task.replay) else 0.0
+    return replace(
+        task,
+        incumbents=rolled.incumbents,
+        deadline=allowance.deadline,
+        pass_seconds=max(pooled, rolled.insertion_seconds),
+        following_seconds=rolled.following_seconds,
+    )
+
+
+def _may_begin(task: PlanTask, allowance: Allowance) -> bool:
+    """Whether time suffices for a search at all."""
+    needed = _LEAST_PASSES * task.pass_seconds + task.following_seconds
+    return not allowance.pressed() and (allowance.deadline == math.inf or allowance.affords(needed))
+
+
+def _check(
+    objective: str, seconds: float | None, schedules: int | None, workers: int, time_limit: float | None
+) -> None:
     if objective not in OBJECTIVES:
         raise PolicyError(f"plan: objective is {objective!r}, expected one of {', '.join(OBJECTIVES)}")
     if seconds is not None and not 0 <= seconds < math.inf:
         raise PolicyError(f"plan: {seconds!r} seconds, expected a number >= 0")
+    if time_limit is not None and not 0 <= time_limit < math.inf:
+        raise PolicyError(f"plan: time_limit is {time_limit!r}, expected a number of seconds >= 0")
     if schedules is not None and schedules < 0:
         raise PolicyError(f"plan: {schedules!r} schedules, expected a whole number >= 0")
     if workers < 1:
@@ -192,41 +271,48 @@ class _Best:
     plan: Plan
     run_instead: str | None
     log: list[Progress] = field(default_factory=list)
+    ended: Simulator | None = None
 
 
-def run_search(task: PlanTask, improved: Improved | None = None) -> PlanResult:
-    """One worker's search; see :func:`plan_batch`."""
+def run_search(
+    task: PlanTask, improved: Improved | None = None, pressed: Callable[[], bool] = lambda: False
+) -> PlanResult:
+    """One worker's search; see :func:`plan_batch`. ``pressed`` says whether to stop."""
     replay = task.replay
+    allowance = Allowance(deadline=task.deadline, pressed=pressed)
     first = best_of(task.incumbents)
     bound = lower_bound(replay, realised=False) if task.objective == "makespan" else -math.inf
     limit = UNLIMITED if task.schedules is None else task.schedules
-    began = time.perf_counter()
+    began = time.monotonic()
     best = _Best(first.value, first.plan, None if first.followable else first.source)
     best.log.append(Progress(0.0, 0, first.value, bound))
     search, interrupted, reported = None, False, 0.0
+    each = task.pass_seconds
     try:
-        # raised inside compiled code, or while it compiles, Ctrl-C would be lost or worse
-        with remembered_interrupts() as pressed:
-            if improved is not None:
-                improved(best.log[0])
-            if first.value > bound and limit > 0 and task.seconds != 0:
-                search = _new_search(task, bound)
-                size = _slice_size(replay, search)
-            while search is not None and search.schedules < limit and search.value > bound and not pressed():
-                if task.seconds is not None and time.perf_counter() - began >= task.seconds:
-                    break
-                before = search.value
-                search.advance(min(limit, search.schedules + size), limit)
-                elapsed = time.perf_counter() - began
-                better = search.value < before and _take(task, search, best)
-                if better:
-                    best.log.append(Progress(elapsed, search.schedules, best.value, bound))
-                if improved is not None and (better or elapsed - reported >= REPORT_SECONDS):
-                    reported = elapsed
-                    improved(Progress(elapsed, search.schedules, best.value, bound))
-            interrupted = pressed()
+        if improved is not None:
+            improved(best.log[0])
+        if first.value > bound and limit > 0 and task.seconds != 0 and _may_begin(task, allowance):
+            search = _new_search(task, bound)
+            size = _slice_size(replay, search)
+        while search is not None and search.schedules < limit and search.value > bound and not pressed():
+            if task.seconds is not None and time.monotonic() - began >= task.seconds:
+                break
+            most = min(limit, search.schedules + _affordable(task, allowance, each))
+            if most == search.schedules:
+                break
+            before, passed, moment = search.value, search.schedules, time.monotonic()
+            search.advance(min(most, search.schedules + size), most)
+            elapsed = time.monotonic() - began
+            each = (time.monotonic() - moment) / max(search.schedules - passed, 1)
+            better = search.value < before and _take(task, search, best, allowance)
+            if better:
+                best.log.append(Progress(elapsed, search.schedules, best.value, bound))
+            if improved is not None and (better or elapsed - reported >= REPORT_SECONDS):
+                reported = elapsed
+                improved(Progress(elapsed, search.schedules, best.value, bound))
     except KeyboardInterrupt:
         interrupted = True
+    interrupted = interrupted or pressed()
     return PlanResult(
         value=best.value,
         plan=best.plan,
@@ -234,12 +320,21 @@ def run_search(task: PlanTask, improved: Improved | None = None) -> PlanResult:
         first=first.value,
         bound=bound,
         schedules=0 if search is None else search.schedules,
-        seconds=time.perf_counter() - began,
+        seconds=time.monotonic() - began,
         log=tuple(best.log),
         optimal=best.value <= bound * (1 + _TIE),
         interrupted=interrupted,
         run_instead=best.run_instead,
+        ended=best.ended,
     )
+
+
+def _affordable(task: PlanTask, allowance: Allowance, each: float) -> int:
+    """Schedules that what is left of a time limit buys, if one takes ``each`` seconds and must then be followed."""
+    left = allowance.left() - task.following_seconds
+    if left == math.inf:
+        return UNLIMITED
+    return max(0, int(left / max(each, 1e-6)))
 
 
 def _new_search(task: PlanTask, bound: float) -> Neighbourhood | NodeSearch:
@@ -266,34 +361,66 @@ def _slice_size(replay: Replay, search: Search) -> int:
     return max(1, each // len(replay))
 
 
-def _take(task: PlanTask, search: Neighbourhood | NodeSearch, best: _Best) -> bool:
-    """Follow the search's best schedule and make it the incumbent if that is an improvement."""
+def _take(task: PlanTask, search: Neighbourhood | NodeSearch, best: _Best, allowance: Allowance) -> bool:
+    """Follow the search's best schedule and make it the incumbent if that is an improvement and time suffices."""
     replay = task.replay
     if search.value >= best.value and is_pooled(replay):
         return False
     plan = plan_from_starts(replay, search.start) if isinstance(search, Neighbourhood) else search.plan()
-    schedule, finish = follow(replay, plan, policy_seed=task.policy_seed)
-    value = objective_value(replay, finish, task.objective)
+    try:
+        ended = followed(replay, plan, policy_seed=task.policy_seed, allowance=allowance)
+    except OutOfTimeError:
+        return False
+    value = objective_value(replay, ended.state.task["finish"], task.objective)
     if value >= best.value * (1 - _TIE):
         return False
-    best.value, best.plan, best.run_instead = value, _settled(task, plan, plan_of(schedule), value), None
+    best.value, best.plan, best.run_instead, best.ended = value, plan, None, ended
+    _settle(task, best, allowance)
     return True
 
 
-def _settled(task: PlanTask, plan: Plan, followed: Plan, value: float) -> Plan:
+def _settle(task: PlanTask, best: _Best, allowance: Allowance) -> None:
     """What following gave as the plan, with its true starts, if following that gives the same again."""
-    finish = follow(task.replay, followed, policy_seed=task.policy_seed)[1]
-    same = objective_value(task.replay, finish, task.objective) <= value
-    return followed if same else plan
+    assert best.ended is not None
+    plan = plan_of(best.ended.schedule("plan"))
+    try:
+        again = followed(task.replay, plan, policy_seed=task.policy_seed, allowance=allowance)
+    except OutOfTimeError:
+        return
+    if objective_value(task.replay, again.state.task["finish"], task.objective) <= best.value:
+        best.plan, best.ended = plan, again
 
 
 def begin_plan(
     name: str, result: PlanResult, simulator: Simulator, learned_options: Mapping[str, str] = MappingProxyType({})
 ) -> Runner:
-    """What drives a simulator by a result: its plan, or the policy that it says to run instead."""
+    """What drives a simulator by a result: its plan, or the policy that it says to run instead.
+
+    Asked for all of the rest at once, it takes the end that was simulated before: it would come to the same.
+    """
     if result.run_instead is not None:
-        return make_policy(result.run_instead, learned_options=learned_options).begin(simulator)
-    return PlanPolicy(name, lambda _replay, _seed: FixedPlan(result.plan)).begin(simulator)
+        runner = make_policy(result.run_instead, learned_options=learned_options).begin(simulator)
+    else:
+        runner = PlanPolicy(name, lambda _replay, _seed: FixedPlan(result.plan)).begin(simulator)
+    ended = result.ended
+    if ended is None or not _leads_to(simulator, ended):
+        return runner
+
+    def run(most: int) -> None:
+        if most < MANY:
+            runner(most)
+            return
+        state = ended.state
+        simulator.state = copy_into(state, new_state(ended.problem, len(state.alloc), len(state.decision)))
+        simulator.truncated = ended.truncated
+
+    return run
+
+
+def _leads_to(simulator: Simulator, ended: Simulator) -> bool:
+    """Whether the same decisions lead to the same end: same replay and placements, and durations as estimated."""
+    same = simulator.replay is ended.replay and simulator.policy_seed == ended.policy_seed
+    return same and np.array_equal(simulator.truth, ended.truth)
 
 
 def merged(results: Sequence[PlanResult], seconds: float) -> PlanResult:
