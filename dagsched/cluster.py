@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.errors import ConfigError, InvalidClusterError, closest
+from dagsched.files import stamp
 from dagsched.shipped import shipped
 from dagsched.yaml_text import read_yaml
 
@@ -240,13 +241,12 @@ def cluster_named(value: Cluster | Mapping[str, Any] | str | Path | None) -> Clu
             return default_cluster(str(value))
         hint = closest(value, names, f"shipped clusters: {', '.join(names)}")
         raise ConfigError(f"cluster is {str(value)!r}, expected a file or the name of a shipped one; {hint}")
-    return _unchanged(path, path.stat().st_mtime_ns if path.is_file() else 0)
+    return _unchanged(path, stamp(path) if path.is_file() else ())
 
 
 @lru_cache(maxsize=64)
-def _unchanged(path: Path, changed: int) -> Cluster:
+def _unchanged(path: Path, _stamp: tuple[object, ...]) -> Cluster:
     """A file is read again only after it has changed: suites ask for theirs at every draw."""
-    del changed  # a part of the key
     return Cluster.from_yaml(path)
 
 

@@ -1,10 +1,12 @@
-"""Writing files so that a reader never meets half of one."""
+"""Writing files so that a reader never meets half of one, and telling whether one has changed."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
+import time
 from pathlib import Path
 
 from dagsched.errors import ConfigError
@@ -37,3 +39,37 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def content_digest(path: str | Path) -> str:
+    """SHA-256 over a file, or over all files below a folder with their names; of nothing where there is neither."""
+    path, digest = Path(path), hashlib.sha256()
+    if path.is_file():
+        digest.update(path.read_bytes())
+    for file in _below(path):
+        digest.update(file.relative_to(path).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+        digest.update(file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def stamp(path: str | Path) -> tuple[object, ...]:
+    """A key for what was read from a large file, or from the files below a folder: another one after any change.
+
+    The time of a change counts in ticks of some milliseconds, so that what changed in the last second never compares
+    equal and is read again.
+    """
+    path = Path(path).absolute()
+    found: list[object] = [str(path)]
+    newest = 0
+    for file in [path, *_below(path)]:
+        with contextlib.suppress(OSError):
+            info = file.stat()
+            found += (str(file), info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            newest = max(newest, info.st_mtime_ns, info.st_ctime_ns)
+    if newest > time.time_ns() - 10**9:
+        found.append(time.monotonic_ns())
+    return tuple(found)
+
+
+def _below(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else []

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -169,6 +169,7 @@ def run_comparison(
     tell = say or (lambda _line: None)
     plan = _plan(workloads, config)
     _check_policies(config)
+    keys = {policy: policy_key(policy, config.learned_options) for policy in config.policies}
     folder = None if out is None else Path(out)
     if folder is not None:
         _check_folder(folder)
@@ -178,8 +179,8 @@ def run_comparison(
         tell(log.note)
     if log is not None and log.removed:
         tell(f"removed from {folder}, of an earlier comparison: {', '.join(log.removed)}")
-    outcomes = _run(plan, config, jobs, folder, log, progress)
-    comparison = _assemble(plan, config, outcomes)
+    outcomes = _run(plan, config, jobs, folder, log, progress, keys)
+    comparison = _assemble(plan, config, outcomes, keys)
     if folder is not None and log is not None:
         write_results(comparison, folder, schedules=log.folder)
         log.remove()
@@ -255,10 +256,12 @@ def _run(
     folder: Path | None,
     log: ResumeLog | None,
     progress: Progress | None,
+    keys: Mapping[str, str],
 ) -> dict[tuple[int, int, str], Outcome]:
     """Every outcome by (workload, replay, policy), from the log where it is there already."""
     setting = Setting(
         workloads=plan.workloads,
+        policy_keys=keys,
         config=config,
         schedules=folder / "schedules" if folder is not None and config.save_schedules else None,
         keep=None if log is None else log.folder,
@@ -269,7 +272,7 @@ def _run(
     for job in plan.jobs:
         missing = []
         for policy in job.policies:
-            key = Key(plan.keys[job.workload], job.replay, policy_key(policy, config.learned_options))
+            key = Key(plan.keys[job.workload], job.replay, keys[policy])
             kept = log.entries.get(key) if log is not None else None
             if kept is None:
                 missing.append(policy)
@@ -285,9 +288,7 @@ def _run(
             for outcome in batch:
                 outcomes[outcome.workload, outcome.replay, outcome.policy] = outcome
                 if log is not None:
-                    key = Key(
-                        plan.keys[outcome.workload], outcome.replay, policy_key(outcome.policy, config.learned_options)
-                    )
+                    key = Key(plan.keys[outcome.workload], outcome.replay, keys[outcome.policy])
                     log.add(key, {"row": outcome.row, "timing": outcome.timing, "refusal": outcome.refusal})
             if progress is not None:
                 progress(len(outcomes), total)
@@ -297,7 +298,9 @@ def _run(
     return outcomes
 
 
-def _assemble(plan: _Plan, config: CompareConfig, outcomes: dict[tuple[int, int, str], Outcome]) -> Comparison:
+def _assemble(
+    plan: _Plan, config: CompareConfig, outcomes: dict[tuple[int, int, str], Outcome], keys: Mapping[str, str]
+) -> Comparison:
     """Rows in the order of the inputs and of the policies, whatever the order in which they finished."""
     ordered = [outcomes[job.workload, job.replay, policy] for job in plan.jobs for policy in job.policies]
     refusals = tuple(
@@ -312,4 +315,5 @@ def _assemble(plan: _Plan, config: CompareConfig, outcomes: dict[tuple[int, int,
         rows=rows,
         timings=tuple(o.timing for o in ordered if not o.refusal),
         refusals=refusals,
+        policy_digests={policy: key[len(policy) + 1 :] for policy, key in keys.items() if key != policy},
     )

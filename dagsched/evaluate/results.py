@@ -13,7 +13,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,7 @@ class Comparison:
         rows: one per workload, replay and policy: the cells of ``results.csv`` by column.
         timings: likewise for ``timings.csv``.
         refusals: replays that a policy refused.
+        policy_digests: SHA-256 of the rule file or checkpoint behind a policy, by spec, where there is one.
     """
 
     config: CompareConfig
@@ -60,6 +61,7 @@ class Comparison:
     rows: tuple[Row, ...]
     timings: tuple[Row, ...]
     refusals: tuple[Refusal, ...]
+    policy_digests: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def table(self) -> ResultTable:
@@ -175,6 +177,7 @@ def provenance(comparison: Comparison, command: str) -> dict[str, Any]:
         "deadlines": config.deadlines,
         "options": {key: str(value) for key, value in asdict(config.options).items()},
         "validated": config.validate,
+        "policies": [{"name": policy, "digest": digest} for policy, digest in comparison.policy_digests.items()],
         "clusters": [
             {"name": described[key]["name"], "workloads": count, "description": described[key]}
             for key, count in clusters.items()

@@ -10,9 +10,9 @@ import hashlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,12 +73,14 @@ class Setting:
     Attributes:
         workloads: prepared (see ``scenario.prepare``).
         config: what to compute.
+        policy_keys: of the policies with a file or checkpoint behind them, what :func:`policy_key` said at the start.
         schedules: folder for the schedules on request, else ``None``.
         keep: folder for the schedules of workload ``keep_workload``, replay 0, which the report draws.
     """
 
     workloads: tuple[Workload, ...]
     config: CompareConfig
+    policy_keys: Mapping[str, str] = field(default_factory=dict)
     schedules: Path | None = None
     keep: Path | None = None
     keep_workload: int = 0
@@ -124,7 +126,7 @@ def _replay(setting: Setting, workload: int, number: int) -> Replay:
 def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outcome:
     from dagsched.evaluate.columns import TIMING_METRICS
     from dagsched.evaluate.metrics import metrics
-    from dagsched.policies.registry import make_policy
+    from dagsched.policies.registry import make_policy, policy_key
     from dagsched.simulator.simulate import load_kernels, simulate
     from dagsched.simulator.validate import validate
 
@@ -147,6 +149,9 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outc
         raise PolicyCrashError(f"{what}: {error}") from None
     except Exception as error:
         raise PolicyCrashError(f"{what}: failed with {type(error).__name__}: {_one_line(error)}") from error
+    began_with = setting.policy_keys.get(policy, policy)
+    if began_with != policy and policy_key(policy, config.learned_options) != began_with:
+        raise PolicyCrashError(f"{what}: its file or checkpoint changed while the comparison ran; run it again")
     if config.validate:
         try:
             validate(schedule)

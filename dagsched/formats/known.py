@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from dagsched.files import stamp
 from dagsched.formats.source import Source, shorten, stem, whole
 
 _PSPLIB_TABLE = re.compile(r"(.+?)(opt|hrs|lb)\.sm(\.gz)?$")
@@ -71,13 +73,16 @@ def is_known_table(name: str, head: str) -> bool:
 
 def _tables_in(folder: Path) -> tuple[Path, ...]:
     try:
-        return _tables_listed(folder, folder.stat().st_mtime_ns)
+        info = folder.stat()
+        recent = info.st_mtime_ns > time.time_ns() - 10**9  # its time counts in ticks: a file may yet come within one
+        key = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns, time.monotonic_ns() if recent else 0)
+        return _tables_listed(folder.absolute(), key)
     except OSError:
         return ()
 
 
 @lru_cache(maxsize=256)
-def _tables_listed(folder: Path, _modified: int) -> tuple[Path, ...]:
+def _tables_listed(folder: Path, _key: tuple[int, ...]) -> tuple[Path, ...]:
     """Cached, because every instance of a large directory asks."""
     names = sorted(name for name in os.listdir(folder) if _PSPLIB_TABLE.match(name) or _CSV_TABLE.match(name))
     return tuple(folder / name for name in names if (folder / name).is_file())
@@ -85,10 +90,10 @@ def _tables_listed(folder: Path, _modified: int) -> tuple[Path, ...]:
 
 def _lookup(file: Path, instance: Path, processors: int | None) -> Iterator[KnownMakespan]:
     try:
-        details = file.stat()
+        file.stat()
     except OSError as error:
         Source(file).refuse(f"cannot be read: {error.strerror}")
-    table = _read_table(str(file), details.st_mtime_ns, details.st_size)
+    table = _read_table(str(file), stamp(file))
     name = stem(instance)
     for key in (name, f"{instance.absolute().parent.name}/{name}"):
         for machine in (None, processors):
@@ -101,7 +106,7 @@ _Table = dict[tuple[str, int | None], tuple[float, bool]]
 
 
 @lru_cache(maxsize=64)
-def _read_table(path: str, _modified: int, _size: int) -> _Table:
+def _read_table(path: str, _stamp: tuple[object, ...]) -> _Table:
     """Best makespan and whether it is proven, by instance stem (STG: ``folder/stem``) and processor count."""
     source = Source(Path(path))
     text = source.text(_MAX_BYTES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dagsched.generate.kinds import kind_named
+from dagsched.generate.kinds import kind_named, look_again
 from dagsched.workload import Workload
 
 
@@ -28,5 +28,6 @@ def random_workload(
     Raises:
         ConfigError: for an unknown kind or parameter, or one out of range.
     """
+    look_again(kind_named(kind), parameters)
     workload = kind_named(kind).workload(rng, count=count, parameters=parameters)
     return replace(workload, name=name or kind)

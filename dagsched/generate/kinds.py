@@ -18,6 +18,7 @@ import numpy as np
 
 from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError, closest
+from dagsched.files import stamp
 from dagsched.generate.fork_join import fork_join
 from dagsched.generate.layered import layered
 from dagsched.generate.linear_algebra import cholesky, lu, qr
@@ -151,9 +152,24 @@ class Kind:
 _MIX = tuple(f.name for f in fields(TaskMix))
 
 
+_seen: dict[tuple[tuple[str, Any], ...], tuple[object, ...]] = {}
+
+
+def look_again(kind: Kind, parameters: Mapping[str, Any]) -> None:
+    """Files that have changed since they were read are read again, also by other suites that draw from them.
+
+    Asked once a suite is made, not at every draw: what a training run draws from does not change under it.
+    """
+    files = tuple(sorted((key, value) for key, value in parameters.items() if key in kind.file_parameters))
+    now = tuple(stamp(value) for _, value in files if isinstance(value, str | Path))
+    if _seen.get(files) != now:
+        _opened.cache_clear()
+        _seen[files] = now
+
+
 @lru_cache(maxsize=64)
 def _opened(kind: str, split: Split, files: tuple[tuple[str, Any], ...]) -> Any:
-    """Files are read once a process."""
+    """Files are read once; :func:`look_again` has them read anew."""
     opened = KINDS[kind].opened
     assert opened is not None
     return opened(split, **dict(files))

@@ -18,9 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from dagsched.cluster import Cluster, cluster_named, default_cluster
 from dagsched.errors import ConfigError, DagschedError
+from dagsched.files import content_digest
 from dagsched.generate.arrivals import ArrivalKind, arrive
 from dagsched.generate.deadlines import deadlines
-from dagsched.generate.kinds import MOST_WORKFLOWS, SPLITS, Split, kind_named
+from dagsched.generate.kinds import MOST_WORKFLOWS, SPLITS, Split, kind_named, look_again
 from dagsched.generate.mix import check_count, check_rng
 from dagsched.generate.ranges import check_range, draw
 from dagsched.generate.suite_file import (
@@ -90,6 +91,7 @@ class Entry(BaseModel):
         with for_pydantic():
             kind = kind_named(self.kind)
             kind.check_parameters(self.parameters)
+            look_again(kind, self.parameters)
             count = check_range("count", self.count, at_least=1, at_most=MOST_WORKFLOWS)
             ends = count["one-of"] if isinstance(count, dict) else count if isinstance(count, list) else [count]
             if not all(isinstance(end, int) for end in ends):
@@ -201,8 +203,19 @@ class Suite(BaseModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the resolved suite, for checkpoints and reports."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        """SHA-256 of the resolved suite and of the files it draws from, for checkpoints and reports."""
+        digest = hashlib.sha256(self.model_dump_json().encode())
+        for file in self._files():
+            digest.update(content_digest(file).encode())
+        return digest.hexdigest()
+
+    def _files(self) -> list[Path]:
+        """Files and folders that the suite names, its own clusters among them, in order."""
+        named = [self.cluster]
+        for entry in self.mixture:
+            named.append(entry.cluster)
+            named += [entry.parameters.get(key) for key in kind_named(entry.kind).file_parameters]
+        return [Path(value) for value in named if isinstance(value, str | Path) and Path(value).exists()]
 
     def size(self, split: Split) -> int | None:
         """Number of problems of a split; ``None`` for training, which never ends."""

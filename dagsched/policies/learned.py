@@ -6,9 +6,10 @@ compiled; graphs are embedded once, as a replay begins, without torch.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -229,11 +230,30 @@ def checkpoint_folder(checkpoint: str) -> Path:
 
 def fingerprint(checkpoint: str) -> str:
     """SHA-256 over the files of a checkpoint, or of an index and all it names; of nothing if there is none."""
-    digest = hashlib.sha256()
+    from dagsched.learn.choice import INDEX, read_index
+
     folder = checkpoint_folder(checkpoint)
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else ():
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    paths = ["."]
+    if (folder / INDEX).is_file():
+        with contextlib.suppress(CheckpointError):  # reading it for use says what is wrong with it
+            paths += [entry.path for entry in read_index(folder).checkpoints]
+    return _digest([folder / INDEX, *(folder / path / name for path in paths for name in _files())])
+
+
+def _digest(files: Sequence[Path]) -> str:
+    """SHA-256 over the content of those of the files that exist."""
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            digest.update(str(len(data := file.read_bytes())).encode() + b"\0" + data)
+        digest.update(b"\0")
     return digest.hexdigest()
+
+
+def _files() -> tuple[str, ...]:
+    from dagsched.learn.checkpoint import FILES
+
+    return FILES
 
 
 def resolve(folder: Path, replay: Replay, objective: str, policy: str) -> Checkpoint:
@@ -245,13 +265,11 @@ def resolve(folder: Path, replay: Replay, objective: str, policy: str) -> Checkp
     from dagsched.learn.choice import choose
 
     path = choose(folder, replay, objective, policy)
-    card = path / "card.json"
-    stamp = card.stat().st_mtime_ns if card.is_file() else 0
-    return _load(str(path), stamp)
+    return _load(str(path), _digest([path / name for name in _files()]))
 
 
 @lru_cache(maxsize=16)
-def _load(path: str, stamp: int) -> Checkpoint:  # noqa: ARG001 - a changed file is read again
+def _load(path: str, digest: str) -> Checkpoint:  # noqa: ARG001 - one that changed is read again
     from dagsched.learn.checkpoint import load_checkpoint
 
     return load_checkpoint(path)

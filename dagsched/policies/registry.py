@@ -5,13 +5,9 @@ Start reading here to see what exists; the table at the bottom is all there is.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 
 from dagsched.errors import PolicyError, closest
@@ -19,6 +15,7 @@ from dagsched.policies import cpsat, learned, rules, sampling
 from dagsched.policies.base import Policy
 from dagsched.policies.listing import ListPlanner
 from dagsched.policies.options import option_int
+from dagsched.policies.rule_file import load_rule
 from dagsched.policies.runners import (
     BookingPolicy,
     FunctionPolicy,
@@ -87,7 +84,7 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
     Raises:
         PolicyError: for an unknown name or option (with the closest known one), or an unusable file.
     """
-    if re.search(r"\.py:[^:=]+$", spec):
+    if _is_file(spec):
         return _from_file(spec)
     name, options = parse_spec(spec)
     info = _POLICIES.get(name)
@@ -101,6 +98,10 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
     return info.make(spec, options)
 
 
+def _is_file(spec: str) -> bool:
+    return re.search(r"\.py:[^:=]+$", spec) is not None
+
+
 def closest_policy(name: str) -> str:
     """What may have been meant by a name that is no policy."""
     return closest(name, _POLICIES, "`dagsched policies` lists them")
@@ -112,10 +113,13 @@ def _given(info: PolicyInfo) -> tuple[str, ...]:
 
 
 def policy_key(spec: str, learned_options: Options = MappingProxyType({})) -> str:
-    """What a policy's results depend on besides the package's code: the spec, and the file or checkpoint behind it."""
-    path, found, _ = spec.rpartition(":")
-    if found and path.endswith(".py") and Path(path).is_file():
-        return f"{spec} {hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+    """What a policy's results depend on besides the package's code: the spec, and the file or checkpoint behind it.
+
+    Raises:
+        PolicyError: for a rule file that is missing or fails.
+    """
+    if _is_file(spec):
+        return f"{spec} {load_rule(spec.rpartition(':')[0]).digest}"
     name, options = parse_spec(spec)
     if name in _POLICIES and "checkpoint" in _given(_POLICIES[name]):
         return f"{spec} {learned.fingerprint({**learned_options, **options}.get('checkpoint', 'auto'))}"
@@ -123,27 +127,13 @@ def policy_key(spec: str, learned_options: Options = MappingProxyType({})) -> st
 
 
 def _from_file(spec: str) -> FunctionPolicy:
-    path_text, _, function_name = spec.rpartition(":")
-    path = Path(path_text)
-    if not path.is_file():
-        raise PolicyError(f"policy {spec!r}: file {path} does not exist")
-    module_name = f"dagsched_user_rule_{re.sub(r'[^0-9A-Za-z]', '_', str(path.resolve()))}"
-    if module_name in sys.modules:
-        module = sys.modules[module_name]
-    else:
-        description = importlib.util.spec_from_file_location(module_name, path)
-        if description is None or description.loader is None:
-            raise PolicyError(f"policy {spec!r}: {path} is not a Python file")
-        module = importlib.util.module_from_spec(description)
-        sys.modules[module_name] = module
-        try:
-            description.loader.exec_module(module)
-        except BaseException as error:  # also SystemExit: loading a rule must not end the program
-            del sys.modules[module_name]
-            raise PolicyError(f"policy {spec!r}: {path} failed to load: {type(error).__name__}: {error}") from error
-    function = getattr(module, function_name, None)
+    path, _, name = spec.rpartition(":")
+    try:
+        function = getattr(load_rule(path).module, name, None)
+    except PolicyError as error:
+        raise PolicyError(f"policy {spec!r}: {error}") from error
     if not callable(function):
-        raise PolicyError(f"policy {spec!r}: {path} has no function {function_name!r}")
+        raise PolicyError(f"policy {spec!r}: {path} has no function {name!r}")
     return FunctionPolicy(spec, function)
 
 
