@@ -167,9 +167,10 @@ def _show(result: TrainResult, console: object) -> None:
     console.print(f"Best on validation: {kind} at step {best['step']}, cost {best['cost']:.5g}", markup=False)
     found = result.confirmed
     if found is not None:
+        against = found.against[found.rule]
+        costs = "" if against.relative else f" (costs {against.policy_cost:.4g} and {against.reference_cost:.4g})"
         console.print(
-            f"Confirmed on {found.instances} fresh instances: {found.against[found.rule]} against {found.rule}",
-            markup=False,
+            f"Confirmed on {found.instances} fresh instances: {against} against {found.rule}{costs}", markup=False
         )
         if found.start is not None:
             tie = "" if found.start.significant or found.start.low is None else ": no significant difference"

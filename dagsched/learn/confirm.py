@@ -27,6 +27,7 @@ class Difference:
         relative: whether these are relative changes.
         policy_cost, reference_cost: mean costs.
         wins, ties, losses: replays.
+        rate: whether costs are rates (SLO); only then, a difference is shown in points.
     """
 
     mean: float
@@ -38,6 +39,7 @@ class Difference:
     wins: int
     ties: int
     losses: int
+    rate: bool = False
 
     @property
     def significant(self) -> bool:
@@ -45,9 +47,14 @@ class Difference:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
     def __str__(self) -> str:
-        """Such as ``-3.41% [-4.15%, -2.73%]``; differences of rates in points (of the cost)."""
+        """Such as ``-3.41% [-4.15%, -2.73%]``; differences of rates in points (of the cost), of others as they are."""
+        if self.policy_cost == self.reference_cost == 0:
+            return "no difference, both cost 0"
         ends = [end for end in (self.mean, self.low, self.high) if end is not None]
-        mean, *interval = (f"{end:+.2%}" if self.relative else f"{100 * end:+.2f} points" for end in ends)
+        mean, *interval = (
+            f"{end:+.2%}" if self.relative else f"{100 * end:+.2f} points" if self.rate else f"{end:+.4g}"
+            for end in ends
+        )
         return f"{mean} [{', '.join(interval)}]" if interval else mean
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,6 +79,7 @@ def difference(policy: FloatArray, reference: FloatArray, objective: str) -> Dif
         wins=int(((policy < reference) & ~near).sum()),
         ties=int(near.sum()),
         losses=int(((policy > reference) & ~near).sum()),
+        rate=objective == "slo",
     )
 
 

@@ -57,11 +57,14 @@ class Progress:
     train: float
     """Mean cost of the generation's best candidate over that of the start rule."""
     validation: float
-    """The kept vector's mean cost over that of the start rule, on the validation instances."""
+    """The kept vector's mean cost over that of the start rule, on the validation instances; the cost itself on those
+    that the start brings to 0."""
     weights: FloatArray
     """``[F]`` raw weights of the kept vector."""
     sigma: float
     improved: bool = False
+    costs: tuple[float, float] = (np.nan, np.nan)
+    """Mean cost of the kept vector and of the start rule, on the validation instances."""
     extra: dict[str, float] = field(default_factory=dict)
 
 
@@ -144,8 +147,10 @@ def evolve(
     zero = scale.raw(np.zeros((1, dimensions)))
     average = np.zeros(dimensions)
     base = linear_costs(zero, window, settings.threads)[0]
-    held_base = reference(linear_costs(zero, validation, settings.threads)[0], validation)
-    best, best_weights = 1.0, start.copy()
+    began = linear_costs(zero, validation, settings.threads)[0]
+    held_base = reference(began, validation)
+    best, best_weights = _own_ratio(began, validation), start.copy()
+    best_cost = began_cost = float(began.mean())
     count, renewed = len(window), min(len(window), max(1, round(settings.refresh * len(window))))
     for step in range(1, settings.steps + 1):
         if stop():
@@ -162,11 +167,14 @@ def evolve(
         improved = False
         if step % settings.validate_every == 0 or step == settings.steps:
             looks = scale.raw(np.stack([np.asarray(strategy.mean), average]))
-            held = (linear_costs(looks, validation, settings.threads) / held_base).mean(axis=1)
+            raw = linear_costs(looks, validation, settings.threads)
+            held = (raw / held_base).mean(axis=1)
             pick = int(held.argmin())
             if held[pick] < best:
                 best, best_weights, improved = float(held[pick]), looks[pick], True
-        yield Progress(step, float(costs.min()), best, best_weights.copy(), float(strategy._sigma), improved)
+                best_cost = float(raw[pick].mean())
+        both = (best_cost, began_cost)
+        yield Progress(step, float(costs.min()), best, best_weights.copy(), float(strategy._sigma), improved, both)
 
 
 def reference(costs: FloatArray, arenas: Sequence[Arena]) -> FloatArray:
@@ -174,3 +182,10 @@ def reference(costs: FloatArray, arenas: Sequence[Arena]) -> FloatArray:
     if arenas[0].objective == "slo":
         costs = np.full(len(costs), costs.mean())
     return np.asarray(np.where(costs > 1e-12, costs, 1.0))
+
+
+def _own_ratio(costs: FloatArray, arenas: Sequence[Arena]) -> float:
+    """What the start itself reaches in the ratios to :func:`reference`: 1, but 0 where it costs nothing."""
+    if arenas[0].objective == "slo":
+        return float(costs.mean() > 1e-12)
+    return float((costs > 1e-12).mean())

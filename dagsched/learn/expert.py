@@ -45,9 +45,12 @@ class Looked:
     waits: FloatArray
 
     def gains(self) -> FloatArray:
-        """``[D]`` by how much the best action tried is cheaper than the greedy one, as a share of the run's cost."""
+        """``[D]`` by how much the best action tried is cheaper than the greedy one, as a share of the run's cost.
+
+        NaN where the run costs nothing.
+        """
         rows = np.minimum.reduceat(np.nan_to_num(self.rows), self.trajectory.row_ptr[:-1]) if len(self.waits) else 0.0
-        return np.asarray(-np.minimum(rows, np.nan_to_num(self.waits)) / max(self.trajectory.cost, 1e-12))
+        return np.asarray(-np.minimum(rows, np.nan_to_num(self.waits)) / (self.trajectory.cost or np.nan))
 
 
 def look_ahead(arena: NetworkArena, settings: ExpertSection, seed: int) -> Looked:

@@ -35,6 +35,8 @@ class Source(Protocol):
 
     name: str
     objective: str
+    left_out: int
+    """Workflows of a trace that fill no window."""
 
     def replay(self, split: Split, index: int) -> Replay:
         """One replay with every outcome drawn."""
@@ -64,6 +66,7 @@ class SuiteSource:
         self._share = np.cumsum(weights) / np.sum(weights)
         self.name = "+".join(suite.name for suite in suites)
         self.objective: str = objectives[0]
+        self.left_out = 0
 
     def replay(self, split: Split, index: int) -> Replay:
         """Training draws a suite by weight; the other splits take the suites in turns."""
@@ -106,6 +109,7 @@ class TraceSource:
                 "needed for training, validation and tests; lower trace.window or give a longer trace"
             )
         self.name, self._pieces, self._seed = name, pieces, seed
+        self.left_out = sum(len(w.workflows) for w in workloads) - sum(len(piece.workflows) for piece in pieces)
         self._cluster = cluster_named(settings.cluster)
         self.objective: str = settings.objective or _objective(pieces)
 

@@ -63,11 +63,10 @@ class Judge:
         greedy = learner.greedy(self._networks)
         rng = np.random.default_rng([_DOMAIN, *seed])
         groups = learner.sample(some, learner.seeds(rng, len(some), 1), temperature=temperature, record=False)
-        sampled = float(np.mean([t.cost for group in groups for t in group]))
-        beside = {
-            "eval/cost_sampled": sampled,
-            "eval/sampled_over_greedy": sampled / max(float(greedy[: len(some)].mean()), 1e-12),
-        }
+        sampled, cost = float(np.mean([t.cost for group in groups for t in group])), float(greedy[: len(some)].mean())
+        beside = {"eval/cost_sampled": sampled}
+        if cost > 0:
+            beside["eval/sampled_over_greedy"] = sampled / cost
         return greedy, learner.schedule(self._networks[0]), beside
 
     def consider(
@@ -91,18 +90,23 @@ class Judge:
             beside: further scalars.
             checkpoint: makes the checkpoint if it is to be kept; ``state.best`` is then up to date.
         """
-        rule = self.rules.best
-        ratio = float(costs.mean() / max(self.rules.costs[rule].mean(), 1e-12))
+        rule, cost = self.rules.best, float(costs.mean())
+        of_rule = float(self.rules.costs[rule].mean())
+        ratio = cost / of_rule if of_rule > 0 else None  # nothing is a share of nothing
         shown = {f"eval/{name}": float(value) for name, value in metrics(schedule).items() if value is not None}
-        found = {"eval/cost": float(costs.mean()), "eval/ratio_best_rule": ratio, **beside, **waiting(schedule)}
+        share = {} if ratio is None else {"eval/ratio_best_rule": ratio}
+        found = {"eval/cost": cost, **share, **beside, **waiting(schedule)}
         log.scalars(shown | found, state.total)
         state.history.append({"step": state.total, "kind": kind, **found})
         self._folder.write_json("eval/validation.json", state.history)
-        if not state.best or found["eval/cost"] < state.best["cost"]:
-            state.best = {"cost": found["eval/cost"], "ratio_best_rule": ratio, "step": state.total, "kind": kind}
+        if not state.best or cost < state.best["cost"]:
+            state.best = {"cost": cost, "ratio_best_rule": ratio, "step": state.total, "kind": kind}
             save_checkpoint(self._folder.best, checkpoint())
             log.gantt(schedule, state.total)
-        return f"{kind} {ratio - 1:+.2%} against {rule}, best {state.best['ratio_best_rule'] - 1:+.2%}"
+        best = state.best["cost"]
+        if ratio is None:
+            return f"{kind} cost {cost:.4g} against {of_rule:.4g} of {rule}, best {best:.4g}"
+        return f"{kind} {ratio - 1:+.2%} against {rule}, best {best / of_rule - 1:+.2%}"
 
 
 def _rule_costs(

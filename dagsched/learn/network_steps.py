@@ -210,7 +210,7 @@ def expert_step(
     scalars = {
         "rollout/ep_rew_mean": -float(np.mean([run.cost for run in runs])),
         "rollout/ep_len_mean": float(np.mean([run.length for run in runs])),
-        "label/gain": float(gains.mean()) if len(gains) else 0.0,
+        "label/gain": float(np.nanmean(gains)) if np.isfinite(gains).any() else 0.0,
         "label/improved": float((gains > 0).mean()) if len(gains) else 0.0,
         "train/learning_rate": rate,
     }

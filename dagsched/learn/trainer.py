@@ -15,13 +15,15 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser
-from dagsched.learn.arena import Arena, Objective
+from dagsched.generate.suite import Split
+from dagsched.learn.arena import Arena, Objective, linear_costs
 from dagsched.learn.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import Stage, start_folder
 from dagsched.learn.confirm import Confirmation, confirm
-from dagsched.learn.evolve import EvolveSettings, evolve
+from dagsched.learn.evolve import EvolveSettings, Progress, evolve
 from dagsched.learn.instances import Source, open_source, replays_of
 from dagsched.learn.judge import Judge
 from dagsched.learn.learner import Learner
@@ -31,6 +33,7 @@ from dagsched.learn.preparation import calibrate_scale, fit_normaliser, open_sta
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.run_folder import STATE, RunFolder
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.workflow import FloatArray
 
@@ -48,7 +51,8 @@ class TrainResult:
     Attributes:
         folder: of the run.
         finished: False if it was stopped; resume it then.
-        best: ``cost``, ``ratio_best_rule``, ``step`` and ``kind`` of the chosen checkpoint on validation.
+        best: ``cost``, ``ratio_best_rule`` (``None`` where that rule costs 0), ``step`` and ``kind`` of the chosen
+            checkpoint on validation.
         confirmed: the choice against the rules on fresh instances; ``None`` if that was left out.
     """
 
@@ -71,7 +75,7 @@ class Trainer:
         say: prints one remark.
 
     Raises:
-        ConfigError: for a folder that holds another run, or a source that cannot be trained on.
+        ConfigError: for a folder that holds another run, or a source that cannot be trained on: before it trains.
     """
 
     def __init__(
@@ -97,6 +101,8 @@ class Trainer:
         self.learner: Learner | None = None
         self.start, digest = open_start(config.start, self.objective)
         self._data = self.source.describe() if digest is None else {**self.source.describe(), "start": digest}
+        self._held = self._checked_splits()
+        self._start_costs = self._require_room()
         if resume:
             self.folder.check_source(self._data)
             if self.folder.has_saved:  # else it was stopped before its first save: it begins again
@@ -118,7 +124,7 @@ class Trainer:
         self._log = Log(self.folder.tensorboard, state.total + 1 if state.total else None)
         try:
             self._judge = Judge(
-                self._held_out("validation"), self.objective, self.folder, config.validation.rules, config.threads,
+                self._held, self.objective, self.folder, config.validation.rules, config.threads,
                 lambda done, total: self._tell("rules", done, total, ""),
             )  # fmt: skip
             if not state.history:
@@ -148,7 +154,7 @@ class Trainer:
             section.validate_every, self.config.features.blocks, self.config.threads,
         )  # fmt: skip
         require_choice(self._arenas("evolve", 0, PREPARED), self.start)
-        best = 1.0
+        best = np.inf
         weights = self.start
         total = section.steps * section.seeds
         for number in range(section.seeds):
@@ -164,7 +170,7 @@ class Trainer:
                 self._log.scalars(scalars | self._times(), state.total)
                 if found.validation < best:
                     best, weights = found.validation, found.weights
-                self._tell("evolve", state.step, total, f"{found.validation - 1:+.2%} against {self.config.start}")
+                self._tell("evolve", state.step, total, self._evolved_so_far(found))
             if stop():
                 break
         judged = self._judge.linear(weights)
@@ -183,6 +189,12 @@ class Trainer:
         state.total = state.reached
         self._consider("evolved", *judged)
         return False
+
+    def _evolved_so_far(self, found: Progress) -> str:
+        """How the kept priority stands against the start; a share only where the start costs something everywhere."""
+        if self._start_costs:
+            return f"{found.validation - 1:+.2%} against {self.config.start}"
+        return f"cost {found.costs[0]:.4g} against {found.costs[1]:.4g} of {self.config.start}"
 
     def _train_network(self, stage: Stage, stop: Callable[[], bool]) -> bool:
         """Steps of a stage that trains the network, with a validation now and then."""
@@ -301,7 +313,7 @@ class Trainer:
         )
         final = {
             "hparam/confirm_against_rule": found.against[found.rule].mean,
-            "hparam/validation_ratio": best["ratio_best_rule"],
+            **({} if best["ratio_best_rule"] is None else {"hparam/validation_ratio": best["ratio_best_rule"]}),
         }
         self._log.hyper_parameters(self.config.model_dump(mode="json"), final)
         self._tell("confirm", 1, 1, "")
@@ -323,12 +335,57 @@ class Trainer:
         """Instance ``number`` of the evolve stage."""
         return self._arenas("evolve", number, 1)[0]
 
-    def _held_out(self, split: Any) -> Sequence[Any]:
-        wanted = self.config.validation.instances if split == "validation" else self.config.validation.confirm
-        replays = replays_of(self.source, split, wanted)
-        if len(replays) < wanted:
-            self._say(f"{split}: the data has {len(replays)} instances, {wanted} were asked for")
-        return replays
+    def _wanted(self, split: Split) -> int:
+        return self.config.validation.instances if split == "validation" else self.config.validation.confirm
+
+    def _held_out(self, split: Split) -> list[Replay]:
+        return replays_of(self.source, split, self._wanted(split))
+
+    def _checked_splits(self) -> list[Replay]:
+        """The validation instances, once training and confirmation have been seen to have what they will need.
+
+        Raises:
+            ConfigError: for a split without instances, one that cannot be drawn, or for ``slo`` one without deadlines.
+        """
+        held: dict[Split, list[Replay]] = {"train": [self.source.replay("train", 0)]}
+        if self.source.left_out:
+            self._say(f"trace: its last {self.source.left_out} workflows fill no window and are left out")
+        for split in ("validation", "confirm"):
+            held[split] = self._held_out(split)
+            if len(held[split]) < self._wanted(split):
+                self._say(f"{split}: the data has {len(held[split])} instances, {self._wanted(split)} were asked for")
+            if not held[split]:
+                raise ConfigError(f"{split}: the data has no instance for it; give more data")
+            self._require_deadlines(split, held[split])
+        return held["validation"]
+
+    def _require_deadlines(self, split: Split, replays: Sequence[Replay]) -> None:
+        if self.objective != "slo":
+            return
+        without = sum(not np.isfinite(replay.deadline).any() for replay in replays)
+        if without == len(replays):
+            raise ConfigError(
+                f"{split}: objective slo, but no workflow of its {without} instances has a deadline; give some "
+                "(deadlines of the suite, or of the trace), or train for flow_time"
+            )
+        if without:
+            self._say(f"{split}: {without} of {len(replays)} instances have no deadline and always cost 0")
+
+    def _require_room(self) -> bool:
+        """Whether shares of the start's costs mean something: it costs on every instance, or on any if these are rates.
+
+        Raises:
+            ConfigError: where it costs nothing at all: no model could be better, and none be chosen.
+        """
+        arenas = [Arena(replay, self.objective) for replay in self._held]
+        costs = linear_costs(self.start[None], arenas, self.config.threads)[0]
+        if not costs.any():
+            raise ConfigError(
+                f"validation: under the start {self.config.start} each of {len(costs)} instances costs 0 "
+                f"({self.objective}), which nothing can improve on; give more load, tighter deadlines or longer "
+                "tasks"
+            )
+        return bool(costs.any() if self.objective == "slo" else costs.all())
 
     def _times(self) -> dict[str, float]:
         elapsed = time.perf_counter() - self._clock

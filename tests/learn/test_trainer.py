@@ -263,8 +263,8 @@ def test_an_online_suite_for_flow_time(tmp_path):
 def test_deadlines_and_waiting(tmp_path):
     suite = tmp_path / "slo.yaml"
     suite.write_text(
-        "name: due\nobjective: slo\ncluster: default\nmixture:\n- {kind: layered, tasks: 10, count: 5}\n"
-        "arrivals: {kind: poisson, load: 1.2}\ndeadlines: tight\n"
+        "name: due\nobjective: slo\ncluster: small\nmixture:\n- {kind: layered, tasks: 20, count: 8, cores: [1, 2]}\n"
+        "arrivals: {kind: poisson, load: 3}\ndeadlines: tight\n"
     )
     chosen = config(suite=str(suite), start="edf", network={**SMALL["network"], "wait": True, "encoder": "none"})
     assert Trainer(chosen, out=tmp_path / "run").run().finished

@@ -57,6 +57,7 @@ def _train(config: TrainConfig, out: Path, seconds: float, interrupted: Callable
     if not is_finished(out):
         return False
     best = result.best
-    against = f"{100 * (best['ratio_best_rule'] - 1):+.2f}%"
+    ratio = best["ratio_best_rule"]
+    against = f"cost {best['cost']:.4g}" if ratio is None else f"{100 * (ratio - 1):+.2f}%"
     row(out, trainer.state.total, time.process_time() - began, against, best["kind"])
     return not interrupted()
