@@ -209,6 +209,16 @@ class Suite(BaseModel):
             digest.update(content_digest(file).encode())
         return digest.hexdigest()
 
+    @property
+    def origin(self) -> str:
+        """Whether its problems are synthetic or drawn from recorded files, with the kinds: for cards."""
+        sides: dict[str, list[str]] = {}
+        for entry in self.mixture:
+            side = "synthetic" if kind_named(entry.kind).opened is None else "drawn from recorded files"
+            if entry.kind not in sides.setdefault(side, []):
+                sides[side].append(entry.kind)
+        return " and ".join(f"{side} ({', '.join(kinds)})" for side, kinds in sides.items())
+
     def _files(self) -> list[Path]:
         """Files and folders that the suite names, its own clusters among them, in order."""
         named = [self.cluster]

@@ -35,6 +35,8 @@ class Source(Protocol):
 
     name: str
     objective: str
+    origin: str
+    """Synthetic or recorded: where its problems come from, for cards."""
     left_out: int
     """Workflows of a trace that fill no window."""
 
@@ -66,6 +68,7 @@ class SuiteSource:
         self._share = np.cumsum(weights) / np.sum(weights)
         self.name = "+".join(suite.name for suite in suites)
         self.objective: str = objectives[0]
+        self.origin = "; ".join(dict.fromkeys(f"{suite.name}: {suite.origin}" for suite in suites))
         self.left_out = 0
 
     def replay(self, split: Split, index: int) -> Replay:
@@ -109,6 +112,7 @@ class TraceSource:
                 "needed for training, validation and tests; lower trace.window or give a longer trace"
             )
         self.name, self._pieces, self._seed = name, pieces, seed
+        self.origin = f"{name}: a trace"
         self.left_out = sum(len(w.workflows) for w in workloads) - sum(len(piece.workflows) for piece in pieces)
         self._cluster = cluster_named(settings.cluster)
         self.objective: str = settings.objective or _objective(pieces)

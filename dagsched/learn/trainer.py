@@ -281,6 +281,7 @@ class Trainer:
     def _card(self) -> dict[str, Any]:
         return {
             "name": self.config.name,
+            "origin": self.source.origin,
             "data": self._data,
             "seed": self.config.seed,
             "start": self.config.start,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dagsched import load
 from dagsched.generate.suite import Suite
 from dagsched.learn.checkpoint import load_checkpoint
 from dagsched.learn.choice import read_index
@@ -13,6 +14,7 @@ from dagsched.replay import Replay
 from dagsched.shipped import shipped
 from dagsched.simulator import simulate
 from dagsched.simulator.validate import validate
+from tests.data import DATA, needs_data
 
 FOLDER = shipped(DEFAULT)
 ENTRIES = read_index(FOLDER).checkpoints
@@ -54,3 +56,35 @@ def test_the_priority_for_streams_is_found_by_the_nature_of_the_replay() -> None
     assert simulate(replay, "evolved").decision_task.tolist() == (
         simulate(replay, "evolved:objective=slo").decision_task.tolist()
     )
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("build", "network", "critical_path", "lft", "evolved"),
+    [("mbed-pools-8", 8.721, 8.250, 8.263, 9.779), ("mbed-cpu-16", 4.831, 4.825, 6.462, 5.105)],
+)
+def test_on_a_real_build_the_documents_say_what_is_so(
+    build: str, network: float, critical_path: float, lft: float, evolved: float
+) -> None:
+    """README.md, docs/results.md and the cards: what was gained on synthetic builds does not carry over to it."""
+    replay = Replay.build(load(DATA / f"builds/{build}.json")[0])
+    found = []
+    for policy in ("ppo:checkpoint=" + str(shipped("checkpoints/builds")), "critical-path", "lft", "evolved"):
+        schedule = simulate(replay, policy)
+        validate(schedule)
+        found.append(schedule.makespan)
+    assert found == pytest.approx([network, critical_path, lft, evolved], abs=5e-4)
+    page = shipped("checkpoints").parent / "docs" / "results.md"
+    if page.is_file():
+        text = page.read_text(encoding="utf-8")
+        assert all(f"{value:.3f}" in text for value in (network, critical_path, lft, evolved))
+
+
+@pytest.mark.parametrize("path", ["../builds", *(entry.path for entry in ENTRIES)])
+def test_a_card_says_where_its_data_comes_from(path: str) -> None:
+    card = load_checkpoint(FOLDER / path).card
+    assert "synthetic" in card["origin"] or "recorded" in card["origin"]
+    assert card["elsewhere"]
+    names = dict.fromkeys(suite["name"] for suite in card["data"]["suites"])
+    if not any(name.startswith("tpch-") for name in names):  # these want profiles that do not ship
+        assert card["origin"] == "; ".join(f"{name}: {Suite.load(name).origin}" for name in names)

@@ -147,6 +147,7 @@ def test_the_best_by_validation_is_kept_and_confirmed_on_other_instances(finishe
     assert card["ship"] == result.confirmed.ship
     assert set(card["beaten"]) | set(card["lost"]) == {"lft", "fcfs"}
     assert card["data"]["suites"][0]["name"] == "build"
+    assert card["origin"] == "build: synthetic (build)"
     assert result.confirmed.ship == all(d.mean < 0 for d in result.confirmed.against.values())
     assert ("against_start" in card) == (result.best["kind"] == "ppo")  # a network on what evolve found
 
