@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dagsched.cluster import Cluster, NodeGroup
+    from dagsched.declared import Declared, NoiseModel
     from dagsched.errors import (
         ConfigError,
         DagschedError,
@@ -41,6 +42,7 @@ _HOME = {
     "Cluster": "dagsched.cluster",
     "Comparison": "dagsched.evaluate.compare",
     "ConfigError": "dagsched.errors",
+    "Declared": "dagsched.declared",
     "DagschedError": "dagsched.errors",
     "FormatError": "dagsched.errors",
     "InvalidClusterError": "dagsched.errors",
@@ -48,6 +50,7 @@ _HOME = {
     "InvalidScheduleError": "dagsched.errors",
     "InvalidWorkflowError": "dagsched.errors",
     "NodeGroup": "dagsched.cluster",
+    "NoiseModel": "dagsched.declared",
     "ObservedState": "dagsched.policies.base",
     "PolicyError": "dagsched.errors",
     "Replay": "dagsched.replay",
@@ -69,12 +72,14 @@ __all__ = [
     "Comparison",
     "ConfigError",
     "DagschedError",
+    "Declared",
     "FormatError",
     "InvalidClusterError",
     "InvalidReplayError",
     "InvalidScheduleError",
     "InvalidWorkflowError",
     "NodeGroup",
+    "NoiseModel",
     "ObservedState",
     "PolicyError",
     "Replay",
@@ -100,6 +105,9 @@ def replay(
     policy: str = "critical-path",
     seed: int = 0,
     sigma: float = 0.0,
+    closed: bool | None = None,
+    objective: str | None = None,
+    noise: str | None = None,
     **options: Any,
 ) -> Schedule:
     """Run one policy on a workload and return its schedule.
@@ -111,6 +119,9 @@ def replay(
         policy: spec ``name[:key=value]...`` (see :func:`list_policies`) or ``path/to/file.py:function``.
         seed: of the duration noise and of the policy's own random stream.
         sigma: spread of lognormal noise around the estimates; 0 keeps the recorded durations.
+        closed: whether everything is known at the start; by default as the workload says (:mod:`dagsched.declared`).
+        objective: ``makespan``, ``flow_time`` or ``slo``: what planners and learned policies make small; likewise.
+        noise: ``exact`` or ``unknown``: what policies are told of the estimates of recorded durations; likewise.
         options: fields of :class:`SimulationOptions`: ``placement``, ``decision_interval`` and ``max_wait`` in
             seconds, ``instances_per_decision``.
 
@@ -120,6 +131,7 @@ def replay(
         ConfigError: for an option or a cluster that does not exist, or is out of range.
     """
     from dagsched.cluster import cluster_named
+    from dagsched.declared import Declared, parse_noise
     from dagsched.errors import ConfigError
     from dagsched.evaluate.scenario import Stream, stream_seed
     from dagsched.replay import Replay, SimulationOptions
@@ -130,7 +142,17 @@ def replay(
         if name not in known:
             raise ConfigError(f"replay: unknown option {name!r}; known options: {', '.join(known)}")
     where = cluster_named(cluster)
-    built = Replay.build(workload, where, seed=seed, sigma=sigma, options=SimulationOptions(**options))
+    model = None if noise is None else parse_noise(noise)[1]
+    if noise is not None and model is None:
+        raise ConfigError(f"noise is {noise!r}, expected exact or unknown; a spread is given as sigma")
+    built = Replay.build(
+        workload,
+        where,
+        seed=seed,
+        sigma=sigma,
+        options=SimulationOptions(**options),
+        declared=Declared(closed=closed, objective=objective, noise=model),  # type: ignore[arg-type]
+    )
     return simulate(built, policy, policy_seed=stream_seed(seed, Stream.POLICY, 0))
 
 

@@ -22,7 +22,8 @@ def to_networkx(workflow: Workflow) -> nx.DiGraph:
     """See :meth:`dagsched.Workflow.to_networkx`."""
     import networkx as nx
 
-    graph = nx.DiGraph(**{key: getattr(workflow, key) for key in GRAPH_KEYS})
+    stated = [key for key in GRAPH_KEYS if key != "arrival" or workflow.states_arrival]
+    graph = nx.DiGraph(**{key: getattr(workflow, key) for key in stated})
     tasks = workflow.tasks
     for task in tasks:
         graph.add_node(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.cluster import Cluster
+from dagsched.declared import MOST_SIGMA, NOTHING, Declared, NoiseModel, Objective
 from dagsched.errors import ConfigError, InvalidReplayError
 from dagsched.workflow import MAX_INSTANCES, FloatArray, IntArray, Workflow, child_rows, natural_key
 from dagsched.workload import Workload
@@ -28,7 +29,6 @@ MOST_SECONDS = 1e12
 """Times beyond 30,000 years are refused: the clock (float64) could no longer tell short tasks apart."""
 
 LEAST_INTERVAL = 1e-6
-MOST_SIGMA = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +67,6 @@ class SimulationOptions:
             raise ConfigError(f"instances_per_decision is {cap!r}, expected a whole number from 0 to {MAX_INSTANCES}")
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseModel:
-    """What the scheduler is told about the error of its estimates.
-
-    ``kind``: ``exact`` (estimates are the durations), ``lognormal`` (with known ``sigma``) or ``unknown``
-    (recorded durations against given estimates).
-    """
-
-    kind: Literal["exact", "lognormal", "unknown"]
-    sigma: float = 0.0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
     """Flat arrays over all ``T`` tasks of ``W`` workflows, on ``G`` groups of ``N`` nodes with ``R`` resources.
@@ -88,6 +76,7 @@ class Replay:
     tie-break of every rule. ``duration`` is the only field policies must never see.
 
     Attributes:
+        noise, closed, objective: what is declared, fixed before any policy runs (:mod:`dagsched.declared`).
         workflows: ``W`` in flat order.
         local_index: ``[T]`` index of each flat task in its workflow.
         workflow_ptr: ``[W + 1]``; workflow ``w`` owns tasks ``workflow_ptr[w]:workflow_ptr[w + 1]``.
@@ -108,6 +97,8 @@ class Replay:
     cluster: Cluster
     options: SimulationOptions
     noise: NoiseModel
+    closed: bool
+    objective: Objective
     seed: int
     workflows: tuple[Workflow, ...]
     local_index: IntArray
@@ -139,6 +130,7 @@ class Replay:
         seed: int = 0,
         sigma: float = 0.0,
         options: SimulationOptions | None = None,
+        declared: Declared | None = None,
     ) -> Replay:
         """Draw every outcome and check that each task fits some node.
 
@@ -148,9 +140,11 @@ class Replay:
             seed: of the duration noise; policies never receive it.
             sigma: spread of lognormal noise around the estimates; 0 keeps the recorded durations.
             options: placement and decision times.
+            declared: closedness, objective and noise of recorded durations; where it says nothing, the workload's own.
 
         Raises:
-            InvalidReplayError: naming the task, its demand and the largest node.
+            InvalidReplayError: naming the task, its demand and the largest node, or a duration that differs from an
+                estimate declared exact.
             ConfigError: for a negative or non-finite sigma or seed.
         """
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -161,17 +155,18 @@ class Replay:
             cluster = cluster_for(workload)
         flat = _flatten(workload, cluster)
         told, recorded = flat.pop("told"), flat.pop("recorded")
+        nature = workload.nature_under(declared or NOTHING)
+        duration, noise = recorded, nature.noise
         if sigma > 0:
             factor = _noise_factors(flat["workflows"], flat["local_index"], seed, sigma)
             duration, noise = told * factor[:, None], NoiseModel("lognormal", float(sigma))
-        else:
-            exact = bool(np.array_equal(told, recorded))
-            duration, noise = recorded, NoiseModel("exact" if exact else "unknown")
         replay = cls(
             workload=workload,
             cluster=cluster,
             options=options or SimulationOptions(),
             noise=noise,
+            closed=nature.closed,
+            objective=nature.objective,
             seed=int(seed),
             estimate=told,
             duration=duration,
@@ -182,6 +177,7 @@ class Replay:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
         _check_times(replay)
+        _check_exact(replay)
         _check_fit(replay)
         return replay
 
@@ -200,8 +196,8 @@ class Replay:
 
     @property
     def is_batch(self) -> bool:
-        """Whether everything is known at the start."""
-        return bool((self.arrival == self.arrival[0]).all())
+        """Whether everything is declared to be known at the start, and may start then."""
+        return self.closed and bool((self.arrival == self.arrival[0]).all())
 
     @property
     def has_transfers(self) -> bool:
@@ -231,7 +227,13 @@ class Replay:
             digest = hashlib.sha256()
             for workflow in self.workflows:
                 workflow.digest_into(digest)
-            settings = {"cluster": self.cluster.to_dict(), "options": asdict(self.options), "noise": asdict(self.noise)}
+            settings = {
+                "cluster": self.cluster.to_dict(),
+                "options": asdict(self.options),
+                "noise": asdict(self.noise),
+                "closed": self.closed,
+                "objective": self.objective,
+            }
             digest.update(json.dumps(settings, sort_keys=True).encode())
             for array in (self.arrival, self.estimate, self.duration, self.demand):
                 digest.update(np.ascontiguousarray(array).tobytes())
@@ -390,6 +392,18 @@ def _check_times(replay: Replay) -> None:
             f"workflow {workflow!r}, task {task_id!r}: sending its {replay.parent_bytes[edge]:g} bytes would take "
             f"{longest:g} s, expected at most {MOST_SECONDS:g} s; check bytes, bandwidth and latency"
         )
+
+
+def _check_exact(replay: Replay) -> None:
+    """Where estimates are declared exact, they must be."""
+    if replay.noise.kind != "exact" or np.array_equal(replay.estimate, replay.duration):
+        return
+    task, group = (int(k) for k in np.argwhere(replay.estimate != replay.duration)[0])
+    workflow, task_id = replay.task_name(task)
+    raise InvalidReplayError(
+        f"workflow {workflow!r}, task {task_id!r}: the estimate is {replay.estimate[task, group]:g} s and the duration "
+        f"{replay.duration[task, group]:g} s, but estimates are declared exact; declare them unknown, or drop them"
+    )
 
 
 def _check_fit(replay: Replay) -> None:

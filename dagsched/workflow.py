@@ -45,7 +45,7 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     return (*parts, (2, 0, text))
 
 
-_SCALARS = frozenset(("name", "arrival", "deadline", "weight", "tenant"))
+_SCALARS = frozenset(("name", "arrival", "deadline", "weight", "tenant", "states_arrival"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,8 @@ class Workflow:
         deadline: absolute seconds, or ``None`` for no objective.
         weight: positive importance in weighted metrics.
         tenant: free label of the owner.
+        states_arrival: whether ``arrival`` is said by the source, not just the default; true wherever it is not 0.
+        states_estimates: whether the source gives some task an estimate; true wherever one differs from its duration.
 
     Raises:
         InvalidWorkflowError: naming workflow, task and field.
@@ -122,6 +124,8 @@ class Workflow:
     deadline: float | None = None
     weight: float = 1.0
     tenant: str = ""
+    states_arrival: bool = False
+    states_estimates: bool = False
     topological_order: IntArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +133,9 @@ class Workflow:
         _check_attributes(self)
         _check_tasks(self)
         _check_edges(self)
+        object.__setattr__(self, "states_arrival", bool(self.states_arrival or self.arrival != 0))
+        told = self.states_estimates or not np.array_equal(self.estimate, self.duration)
+        object.__setattr__(self, "states_estimates", bool(told))
         object.__setattr__(self, "topological_order", _read_only(_topological_order(self)))
 
     def __len__(self) -> int:
@@ -158,7 +165,7 @@ class Workflow:
         tasks: Iterable[Task],
         *,
         resources: Sequence[str] | None = None,
-        arrival: float = 0.0,
+        arrival: float | None = None,
         deadline: float | None = None,
         weight: float = 1.0,
         tenant: str = "",
@@ -166,7 +173,8 @@ class Workflow:
         """Build a workflow from tasks in any order.
 
         ``resources`` fixes the columns of the demand matrix; by default they are the names used, in order
-        of first appearance. Raises :class:`InvalidWorkflowError` for anything inconsistent.
+        of first appearance; an ``arrival`` of ``None`` is 0 s and counts as not stated (:mod:`dagsched.declared`).
+        Raises :class:`InvalidWorkflowError` for anything inconsistent.
         """
         tasks = list(tasks)
         index = _index_of_ids(name, [task.id for task in tasks])
@@ -214,10 +222,12 @@ class Workflow:
             category=tuple(task.category for task in tasks),
             group_names=group_names,
             group_duration=group_duration,
-            arrival=arrival,
+            arrival=0.0 if arrival is None else arrival,
             deadline=deadline,
             weight=weight,
             tenant=tenant,
+            states_arrival=arrival is not None,
+            states_estimates=any(task.estimate is not None for task in tasks),
         )
 
     @property
@@ -247,6 +257,8 @@ class Workflow:
         """A copy with some attributes replaced (``arrival``, ``deadline``, ``weight``, ``name``, ...)."""
         if not changes.keys() <= _SCALARS:
             return replace(self, **changes)
+        if "arrival" in changes:
+            changes = {"states_arrival": True, **changes}
         copied = object.__new__(type(self))  # the arrays are checked already: a stream renews thousands of arrivals
         for name in type(self).__slots__:
             object.__setattr__(copied, name, changes[name] if name in changes else getattr(self, name))

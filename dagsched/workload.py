@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dagsched.cluster import Cluster
+from dagsched.declared import NOTHING, Declared, Nature, resolve
 from dagsched.errors import InvalidWorkflowError
 from dagsched.workflow import Workflow
 
@@ -55,9 +56,11 @@ class Workload:
         known_makespan: a published best makespan that feeds only the metric ``gap_known``.
         rejects: records left out while reading.
         assumed: values that were read by a rule because what the file states cannot be meant.
+        declared: what the source says of closedness, objective and noise.
 
     Raises:
-        InvalidWorkflowError: for no workflows or a repeated workflow name.
+        InvalidWorkflowError: for no workflows, a repeated workflow name, or a workflow without deadline where all are
+            declared to have one.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Workload:
     known_makespan: float | None = None
     rejects: tuple[Rejects, ...] = ()
     assumed: tuple[Assumption, ...] = ()
+    declared: Declared = NOTHING
 
     def __post_init__(self) -> None:
         if not self.workflows:
@@ -78,6 +82,10 @@ class Workload:
             if workflow.name in seen:
                 raise InvalidWorkflowError(f"workload {self.name!r}: two workflows are named {workflow.name!r}")
             seen.add(workflow.name)
+            if self.declared.all_have_deadlines and workflow.deadline is None:
+                raise InvalidWorkflowError(
+                    f"workload {self.name!r}: declared that all have deadlines, but workflow {workflow.name!r} has none"
+                )
         resources = self.resources or tuple(dict.fromkeys(r for w in self.workflows for r in w.resources))
         object.__setattr__(self, "resources", tuple(resources))
         object.__setattr__(self, "workflows", tuple(w.with_resources(resources) for w in self.workflows))
@@ -88,8 +96,25 @@ class Workload:
         return sum(len(workflow) for workflow in self.workflows)
 
     @property
+    def nature(self) -> Nature:
+        """Closedness, objective and noise, as declared or as follows from what the source states."""
+        return self.nature_under(NOTHING)
+
+    def nature_under(self, given: Declared) -> Nature:
+        """The same where a caller declares something too, which goes first."""
+        return resolve(
+            given.over(self.declared),
+            states_arrivals=any(workflow.states_arrival for workflow in self.workflows),
+            states_estimates=any(workflow.states_estimates for workflow in self.workflows),
+        )
+
+    def declare(self, given: Declared) -> Workload:
+        """The same workload with these declarations before its own."""
+        return replace(self, declared=given.over(self.declared))
+
+    @property
     def digest(self) -> str:
-        """SHA-256 over the workflows in order; name, source, rejects and assumptions do not count."""
+        """SHA-256 over the workflows in order; name, source, rejects, assumptions and declarations do not count."""
         digest = hashlib.sha256()
         for workflow in self.workflows:
             workflow.digest_into(digest)

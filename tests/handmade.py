@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.declared import EXACT, Declared
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.schedule import Schedule
 from dagsched.workflow import Task, Workflow
@@ -22,7 +23,10 @@ def one_workflow(tasks: Sequence[Task], cluster: Cluster, **options: object) -> 
 
 
 def many_workflows(workflows: Sequence[Workflow], cluster: Cluster, known: float | None = None) -> Replay:
-    return Replay.build(Workload("hand", tuple(workflows), known_makespan=known), cluster)
+    """Estimates are declared exact where none is given."""
+    noise = None if any(workflow.states_estimates for workflow in workflows) else EXACT
+    made = Workload("hand", tuple(workflows), known_makespan=known, declared=Declared(noise=noise))
+    return Replay.build(made, cluster)
 
 
 def two_groups(cpu: float = 2, speed: float = 2.0, bandwidth: float = math.inf, latency: float = 0.0) -> Cluster:
@@ -156,4 +160,5 @@ def random_replay(seed: int, tasks: int = 40, workflows: int = 3, **options: obj
         made.append(Workflow.from_tasks(f"w{w}", rows, arrival=arrival, deadline=arrival + 150.0, weight=w + 1.0))
     groups = (NodeGroup("a", 2, {"cpu": 4, "memory": 16}), NodeGroup("b", 1, {"cpu": 8, "memory": 20}, 2.0))
     cluster = Cluster(groups, bandwidth=10.0, latency=0.5)
-    return Replay.build(Workload("random", tuple(made)), cluster, options=SimulationOptions(**options))
+    made_of = Workload("random", tuple(made), declared=Declared(noise=EXACT))
+    return Replay.build(made_of, cluster, options=SimulationOptions(**options))

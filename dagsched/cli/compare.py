@@ -41,7 +41,8 @@ def compare(
         int, typer.Option("--replays", help="Replays with fresh random outcomes; without randomness one is enough.")
     ] = 1,
     seed: options.Seed = 0,
-    noise: options.Noise = 0.0,
+    noise: options.Noise = "0",
+    closed: options.Closed = None,
     arrivals: options.Arrivals = None,
     deadlines: options.Deadlines = None,
     known: options.Known = None,
@@ -49,8 +50,9 @@ def compare(
         str | None,
         typer.Option(
             "--objective",
-            help="What best means: makespan (the default), flow_time or slo. If given, learned policies use what was "
-            "trained for it.",
+            help="What best means, and what planners and trained policies make small: makespan, flow_time or slo. "
+            "Without it, what the file says; else makespan where everything is known at the start, slo where all work "
+            "has deadlines, else flow_time.",
             show_default=False,
         ),
     ] = None,
@@ -136,6 +138,7 @@ def compare(
                 replays=replays,
                 seed=seed,
                 noise=noise,
+                closed=closed,
                 arrivals=arrivals,
                 deadlines=deadlines,
                 objective=objective,  # type: ignore[arg-type]

@@ -31,7 +31,8 @@ def explain(
     checkpoint: options.Checkpoint = None,
     cluster: options.ClusterFile = None,
     seed: options.Seed = 0,
-    noise: options.Noise = 0.0,
+    noise: options.Noise = "0",
+    closed: options.Closed = None,
     deadlines: options.Deadlines = None,
     format: options.Format = None,  # noqa: A002
     processors: options.Processors = 4,
@@ -44,7 +45,7 @@ def explain(
     from dagsched.cli.loading import load_all
     from dagsched.cluster import cluster_named
     from dagsched.errors import ConfigError
-    from dagsched.evaluate.config import CompareConfig, parse_deadlines
+    from dagsched.evaluate.config import CompareConfig, given_declarations, parse_deadlines
     from dagsched.evaluate.scenario import build_replay
     from dagsched.policies.explain import explain as look
     from dagsched.policies.learned import LearnedOptions
@@ -52,11 +53,16 @@ def explain(
     workloads = load_all([path], format=format, strict=False, processors=processors, known=None)
     if len(workloads) != 1:
         raise ConfigError(f"{path} holds {len(workloads)} workloads, explain takes one")
-    config = CompareConfig(cluster=cluster_named(cluster), seed=seed, noise=noise, deadlines=parse_deadlines(deadlines))
+    sigma, declared = given_declarations(noise=noise, closed=closed, objective=objective)  # type: ignore[arg-type]
+    config = CompareConfig(
+        cluster=cluster_named(cluster),
+        seed=seed,
+        noise=sigma,
+        deadlines=parse_deadlines(deadlines),
+        declared=declared,
+    )
     replay = build_replay(workloads[0], config, 0)
     given = {"checkpoint": str(checkpoint)} if checkpoint is not None else {}
-    if objective is not None:
-        given["objective"] = objective
     chosen = LearnedOptions.parse("evolved", "evolved", given).load(replay)
     _print(replay, look(replay, chosen.base, decision), top)
 
@@ -75,6 +81,7 @@ def _print(replay: Replay, found: Explanation, top: int) -> None:
         markup=False,
         soft_wrap=True,
     )
+    console.print(f"Declared: {'closed' if replay.closed else 'open'}, objective {replay.objective}, {replay.noise}.")
     for place in range(min(2, len(found.task))):
         workflow, task = replay.task_name(int(found.task[place]))
         title = "picked" if place == 0 else "next best"

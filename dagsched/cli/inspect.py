@@ -99,6 +99,7 @@ def _describe(console: Console, workload: Workload, cluster: Cluster) -> None:
     row("work", f"{digits(float((replay.duration.min(axis=1) * replay.instances).sum()))} s on the fastest nodes")
     row("lower bound", f"{digits(lower_bound(replay))} s to complete on cluster {cluster.name}")
     row("arrivals", f"from {digits(float(replay.arrival[0]))} s to {digits(float(replay.arrival[-1]))} s")
+    row("declared", str(workload.nature))
     row("deadlines", f"{int(np.isfinite(replay.deadline).sum()):,} workflows have one")
     for column, resource in enumerate(cluster.resources):
         demand = replay.demand[:, column]

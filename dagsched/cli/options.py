@@ -51,7 +51,23 @@ ClusterFile = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", help="From which every random stream is derived.")]
 Noise = Annotated[
-    float, typer.Option("--noise", metavar="SIGMA", help="Lognormal error of the estimates; 0 = recorded durations.")
+    str,
+    typer.Option(
+        "--noise",
+        metavar="SIGMA|exact|unknown",
+        help="Lognormal error of the estimates; 0 = recorded durations; exact or unknown: the same, and what policies "
+        "are told of the estimates, if the file does not say it.",
+    ),
+]
+Closed = Annotated[
+    bool | None,
+    typer.Option(
+        "--closed/--open",
+        metavar=FLAG,
+        help="Everything is known at the start, or more may arrive. Without it, as the file says; closed where it "
+        "has no arrivals.",
+        show_default=False,
+    ),
 ]
 Arrivals = Annotated[
     str | None,

@@ -51,7 +51,9 @@ def schedule(
     objective: Annotated[
         str | None,
         typer.Option(
-            "--objective", help="makespan, flow_time or slo, for trained policies and planners.", show_default=False
+            "--objective",
+            help="makespan, flow_time or slo, for trained policies and planners; without it, as in dagsched compare.",
+            show_default=False,
         ),
     ] = None,
     search: options.Search = None,
@@ -64,7 +66,8 @@ def schedule(
     time_limit: options.TimeLimit = None,
     cluster: options.ClusterFile = None,
     seed: options.Seed = 0,
-    noise: options.Noise = 0.0,
+    noise: options.Noise = "0",
+    closed: options.Closed = None,
     deadlines: options.Deadlines = None,
     known: options.Known = None,
     placement: options.Placement = "earliest-finish",
@@ -85,7 +88,7 @@ def schedule(
     from dagsched.cluster import cluster_named
     from dagsched.evaluate.compare import given_options
     from dagsched.evaluate.compiling import ensure_compiled
-    from dagsched.evaluate.config import CompareConfig, parse_deadlines
+    from dagsched.evaluate.config import CompareConfig, given_declarations, parse_deadlines
     from dagsched.evaluate.figures import picture_kind
     from dagsched.evaluate.metrics import metrics
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
@@ -104,11 +107,13 @@ def schedule(
     if gantt is not None:
         picture_kind(gantt)
     chosen = _choose(load_all([path], format=format, strict=strict, processors=processors, known=known), workload)
+    sigma, declared = given_declarations(noise=noise, closed=closed, objective=objective)  # type: ignore[arg-type]
     config = CompareConfig(
         policies=(policy,),
         cluster=cluster_named(cluster),
         seed=seed,
-        noise=noise,
+        noise=sigma,
+        declared=declared,
         deadlines=parse_deadlines(deadlines),
         options=SimulationOptions(placement, decision_interval, max_wait),  # type: ignore[arg-type]
     )
@@ -154,6 +159,7 @@ def _print_metrics(result: Schedule, values: Metrics) -> None:
         markup=False,
         soft_wrap=True,
     )
+    console.print(f"Declared: {'closed' if replay.closed else 'open'}, objective {replay.objective}, {replay.noise}.")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")

@@ -119,7 +119,7 @@ def _print_contribution(comparison: Comparison, console: Console) -> None:
 
 def _print_scope(comparison: Comparison, console: Console) -> None:
     """How much was run, where, and whether it was checked."""
-    from dagsched.evaluate.scenario import cluster_of
+    from dagsched.evaluate.scenario import cluster_of, nature_of
 
     config = comparison.config
     replays = len(comparison.workloads) * config.replay_count
@@ -131,6 +131,10 @@ def _print_scope(comparison: Comparison, console: Console) -> None:
     )
     if len(config.policies) > 1:
         console.print("Differences are paired by replay; in % they are geometric means of ratios.")
+    natures = Counter(str(nature_of(workload, config)) for workload in comparison.workloads)
+    for text, count in natures.items():
+        share = f" ({count:,} of {len(comparison.workloads):,} workloads)" if len(natures) > 1 else ""
+        console.print(f"Declared: {text}{share}.", markup=False, highlight=False)
     if config.replays > 1 and not config.is_random:
         console.print("Nothing is random here, so each workload was replayed once.")
     used = Counter(describe_cluster(cluster_of(workload, config)) for workload in comparison.workloads)

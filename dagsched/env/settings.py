@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from dagsched.declared import Declared, parse_noise
 from dagsched.env.episode import OBJECTIVES, Objective, Rules
 from dagsched.env.layout import Kind, Layout, clip_of
 from dagsched.env.source import Source, open_source
@@ -32,10 +33,13 @@ class Settings:
         suite: instead: a suite's name, path or object; by default ``build``.
         split: of the suite: ``train``, ``validation``, ``confirm`` or ``test``.
         cluster: for workloads: a ``Cluster``, a shipped name, a file or a mapping; by default the workload's own.
-        noise: for workloads: sigma of the lognormal error of the estimates, drawn anew at each reset.
+        noise: for workloads: sigma of the lognormal error of the estimates, drawn anew at each reset; ``exact`` or
+            ``unknown`` declares what holds of the recorded durations.
+        closed: for workloads: whether everything is known at the start; by default as they say.
         simulation: for workloads: ``SimulationOptions`` or a mapping of its fields.
         observation: ``flat`` or ``graph``.
-        objective: ``slo``, ``makespan`` or ``flow_time``; by default the suite's, for workloads ``makespan``.
+        objective: ``slo``, ``makespan`` or ``flow_time``; by default the suite's, or what the workloads
+            declare (``makespan`` if they differ).
         base: rule that orders the candidates, a name of ``dagsched.features.linear.START``.
         max_candidates: tasks to choose among; the action after the last is WAIT.
         max_tasks, max_edges: room of the graph observation; by default what the workloads need, 1,024 and 4,096
@@ -56,7 +60,8 @@ class Settings:
     suite: Any = None
     split: Split = "train"
     cluster: Any = None
-    noise: float = 0.0
+    noise: float | str = 0.0
+    closed: bool | None = None
     simulation: SimulationOptions | Mapping[str, Any] | None = None
     observation: Kind = "flat"
     objective: Objective | None = None
@@ -108,7 +113,9 @@ class Settings:
                     raise ConfigError(f"simulation: unknown option {name!r}; known options: {', '.join(known)}")
             simulation = SimulationOptions(**simulation)
         suite = DEFAULT_SUITE if self.workload is None and self.suite is None else self.suite
-        return open_source(self.workload, suite, self.split, self.cluster, self.noise, simulation)
+        sigma, model = parse_noise(self.noise)
+        declared = Declared(closed=self.closed, objective=self.objective, noise=model)
+        return open_source(self.workload, suite, self.split, self.cluster, sigma, simulation, declared)
 
     def layout(self, source: Source) -> Layout:
         """Shapes of the observation."""

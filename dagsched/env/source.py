@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dagsched.cluster import Cluster, cluster_named
+from dagsched.declared import NOTHING, Declared
 from dagsched.env.episode import Objective
 from dagsched.errors import ConfigError
 from dagsched.generate.suite import SPLITS, Split, Suite
@@ -58,18 +59,20 @@ def draw(source: Source, rng: np.random.Generator, index: int | None = None) -> 
 class WorkloadSource:
     """Given workloads and replays, in the order given; a replay without noise is built once."""
 
-    objective: Objective = "makespan"
-
     def __init__(
         self,
         given: Sequence[Workload | Replay],
         cluster: Cluster | None = None,
         noise: float = 0.0,
         options: SimulationOptions | None = None,
+        declared: Declared | None = None,
     ) -> None:
         if not given:
             raise ConfigError("workload: is empty; give at least one file, Workload or Replay")
         self._given, self._cluster, self._noise, self._options = list(given), cluster, noise, options
+        self._declared = declared or NOTHING
+        found = {g.objective if isinstance(g, Replay) else g.nature_under(self._declared).objective for g in given}
+        self.objective: Objective = found.pop() if len(found) == 1 else "makespan"
         self._built: dict[int, Replay] = {k: r for k, r in enumerate(given) if isinstance(r, Replay)}
 
     @property
@@ -83,7 +86,9 @@ class WorkloadSource:
         if isinstance(given, Replay) or index in self._built:
             return self._built[index]
         seed = int(rng.integers(2**63)) if self._noise else 0
-        replay = Replay.build(given, self._cluster, seed=seed, sigma=self._noise, options=self._options)
+        replay = Replay.build(
+            given, self._cluster, seed=seed, sigma=self._noise, options=self._options, declared=self._declared
+        )
         if not self._noise:
             self._built[index] = replay
         return replay
@@ -120,7 +125,13 @@ class SuiteSource:
 
 
 def open_source(
-    workload: Any, suite: Any, split: Split, cluster: Any, noise: float, options: SimulationOptions | None
+    workload: Any,
+    suite: Any,
+    split: Split,
+    cluster: Any,
+    noise: float,
+    options: SimulationOptions | None,
+    declared: Declared | None = None,
 ) -> Source:
     """The source of the given settings (see :class:`dagsched.env.settings.Settings`).
 
@@ -129,8 +140,10 @@ def open_source(
         FormatError: for a file that cannot be read.
     """
     if workload is None:
-        for name, value in (("cluster", cluster), ("noise", noise), ("simulation", options)):
-            if value:
+        said = declared or NOTHING
+        own = (("cluster", cluster), ("noise", noise or said.noise), ("closed", said.closed), ("simulation", options))
+        for name, value in own:
+            if value is not None and value != 0:
                 raise ConfigError(f"{name} has no meaning with a suite, which has its own; change it in the suite")
         if not isinstance(suite, Suite | str | Path):
             raise ConfigError(f"suite is {suite!r:.80}, expected a name, a path or a Suite")
@@ -138,7 +151,7 @@ def open_source(
     if suite is not None:
         raise ConfigError("workload and suite are both given; give one of them")
     given = _opened(workload)
-    return WorkloadSource(given, cluster_named(cluster), noise, options)
+    return WorkloadSource(given, cluster_named(cluster), noise, options, declared)
 
 
 def _opened(workload: Any) -> list[Workload | Replay]:

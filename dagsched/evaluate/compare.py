@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dagsched.cluster import Cluster, cluster_named
+from dagsched.declared import Objective
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.evaluate.ablation import expand, first_planner, with_planner
 from dagsched.evaluate.compiling import ensure_compiled
 from dagsched.evaluate.config import (
     DEFAULT_POLICIES,
     CompareConfig,
-    Objective,
+    given_declarations,
     parse_arrivals,
     parse_deadlines,
 )
@@ -30,7 +31,7 @@ from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
 from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, run_jobs, split
-from dagsched.evaluate.scenario import build_replay, cluster_of, prepare
+from dagsched.evaluate.scenario import agreed_objective, build_replay, cluster_of, nature_of, prepare
 from dagsched.policies.registry import policy_key
 from dagsched.replay import Placement, SimulationOptions
 from dagsched.workload import Workload
@@ -47,7 +48,8 @@ def compare_baselines(
     cluster: Cluster | str | Path | None = None,
     replays: int = 1,
     seed: int = 0,
-    noise: float = 0.0,
+    noise: float | str = 0.0,
+    closed: bool | None = None,
     arrivals: str | None = None,
     deadlines: str | float | None = None,
     known: str | Path | None = None,
@@ -77,12 +79,15 @@ def compare_baselines(
             shipped default.
         replays: replays with fresh random outcomes; a workload without randomness runs once all the same.
         seed: from which every random stream is derived.
-        noise: sigma of the lognormal error of the estimates; 0 = recorded durations.
+        noise: sigma of the lognormal error of the estimates; 0 = recorded durations, ``exact`` or ``unknown`` declares
+            what holds of them.
+        closed: whether everything is known at the start; by default as the source says (:mod:`dagsched.declared`).
         arrivals: ``poisson:LOAD`` merges all inputs into one stream of arrivals.
         deadlines: ``tight`` or a factor of the critical path.
         known: table of published makespans for ``gap_known``; else those beside an instance.
-        objective: decides what "best" means: ``makespan`` (default), ``flow_time`` or ``slo``; if given, learned
-            policies use their checkpoint for it, else the one for the nature of each replay.
+        objective: decides what "best" means, and what planners and learned policies make small: ``makespan``,
+            ``flow_time`` or ``slo``; by default what the workloads declare, else makespan where they are closed,
+            ``slo`` where all work has deadlines, and flow time elsewhere.
         checkpoint: of learned policies whose spec names none; by default the shipped ones.
         placement: rule that picks the node.
         decision_interval: seconds between decision ticks; 0 = decide at every event.
@@ -111,16 +116,18 @@ def compare_baselines(
         PolicyError: for an unknown policy, or one that refuses every replay.
         PolicyCrashError: if a policy fails or its schedule is not valid.
     """
+    sigma, declared = given_declarations(noise=noise, closed=closed, objective=objective)
     config = CompareConfig(
         policies=tuple(with_planner(policies) if ablate else policies),
         cluster=cluster_named(cluster),
         replays=replays,
         seed=seed,
-        noise=noise,
+        noise=sigma,
         load=parse_arrivals(arrivals),
         deadlines=parse_deadlines(deadlines),
         options=SimulationOptions(placement, decision_interval, max_wait),
         objective=objective or "makespan",
+        declared=declared,
         learned_options=given_options(objective, checkpoint),
         validate=validate,
         save_schedules=save_schedules,
@@ -140,6 +147,8 @@ def compare_baselines(
             from dagsched.formats import load
 
             workloads += load(entry, format=format, strict=strict, processors=processors, known=known)
+    if objective is None and workloads:
+        config = replace(config, objective=agreed_objective(workloads[:limit], config))
     if ablate:
         config = ablated(workloads[:limit], config)
     return run_comparison(workloads[:limit], config, jobs=jobs, out=out, progress=progress, say=say)
@@ -231,7 +240,8 @@ def _plan(workloads: Sequence[Workload], config: CompareConfig) -> _Plan:
 
 
 def _workload_key(workload: Workload, config: CompareConfig) -> str:
-    parts = [workload.name, workload.digest, workload.known_makespan, cluster_of(workload, config).to_dict()]
+    nature = str(nature_of(workload, config))
+    parts = [workload.name, workload.digest, workload.known_makespan, cluster_of(workload, config).to_dict(), nature]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from dagsched.cluster import Cluster
+from dagsched.declared import NOTHING, OBJECTIVES, Declared, Objective, parse_noise
 from dagsched.errors import ConfigError
 from dagsched.replay import SimulationOptions
-
-Objective = Literal["makespan", "flow_time", "slo"]
-OBJECTIVES: tuple[Objective, ...] = ("makespan", "flow_time", "slo")
 
 DEFAULT_POLICIES = (
     "critical-path",
@@ -50,6 +48,7 @@ class CompareConfig:
         deadlines: factor of the critical path, ``"tight"`` for a factor in [1.2, 2] per workflow, ``None`` = as read.
         options: placement and decision times.
         objective: which metric decides what "best" means.
+        declared: closedness, objective and noise that the caller states of every workload.
         learned_options: ``objective`` and ``checkpoint`` of learned policies that name none; by default the shipped
             checkpoints, by the nature of each replay.
         validate: check every schedule with the independent validator.
@@ -69,6 +68,7 @@ class CompareConfig:
     deadlines: float | Literal["tight"] | None = None
     options: SimulationOptions = field(default_factory=SimulationOptions)
     objective: Objective = "makespan"
+    declared: Declared = NOTHING
     learned_options: Mapping[str, str] = field(default_factory=dict)
     validate: bool = True
     save_schedules: bool = False
@@ -106,6 +106,7 @@ class CompareConfig:
             "load": self.load,
             "deadlines": self.deadlines,
             "options": asdict(self.options),
+            "declared": asdict(self.declared),
             "learned_options": dict(self.learned_options),
             "validate": self.validate,
             "schedules": self.save_schedules,
@@ -121,6 +122,23 @@ def _check_policies(policies: Sequence[str]) -> None:
         if spec in seen:
             raise ConfigError(f"policies: {spec!r} is named twice; name each policy once")
         seen.add(spec)
+
+
+def given_declarations(
+    *, noise: Any = None, closed: bool | None = None, objective: Objective | None = None
+) -> tuple[float, Declared]:
+    """(sigma of the noise that is drawn, what is declared) from the options of a command or call.
+
+    Args:
+        noise: a sigma, or what holds of recorded durations: ``exact`` or ``unknown``; ``None`` = as the source says.
+        closed: whether everything is known at the start; ``None`` = as the source says.
+        objective: likewise.
+
+    Raises:
+        ConfigError: naming the option.
+    """
+    sigma, model = parse_noise(0.0 if noise is None else noise)
+    return sigma, Declared(closed=closed, objective=objective, noise=model)
 
 
 @cache

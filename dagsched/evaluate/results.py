@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dagsched.evaluate.columns import UTILISATION, csv_cell, result_columns, timing_columns
 from dagsched.evaluate.config import CompareConfig, code_digest
 from dagsched.evaluate.effects import OBJECTIVE_METRIC, Effect, effects, verdict
-from dagsched.evaluate.scenario import cluster_of
+from dagsched.evaluate.scenario import cluster_of, nature_of
 from dagsched.evaluate.table import ResultTable, Row
 from dagsched.files import write_atomic
 from dagsched.workload import Workload
@@ -189,6 +189,7 @@ def provenance(comparison: Comparison, command: str) -> dict[str, Any]:
                 "digest": workload.digest,
                 "workflows": len(workload.workflows),
                 "tasks": workload.task_count,
+                "declared": str(nature_of(workload, config)),
                 "rejects": [asdict(reject) for reject in workload.rejects],
                 "assumed": [asdict(assumption) for assumption in workload.assumed],
             }

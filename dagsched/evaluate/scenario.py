@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import Declared, Nature, NoiseModel, Objective, common
 from dagsched.errors import ConfigError, InvalidReplayError
 from dagsched.evaluate.config import CompareConfig
 from dagsched.replay import Replay, cluster_for
@@ -89,6 +90,7 @@ def merge(workloads: Sequence[Workload]) -> Workload:
         source=", ".join(dict.fromkeys(workload.source for workload in workloads if workload.source)),
         rejects=rejects,
         assumed=assumed,
+        declared=common([workload.nature for workload in workloads], [workload.declared for workload in workloads]),
     )
 
 
@@ -102,6 +104,22 @@ def prepare(workloads: Sequence[Workload], config: CompareConfig) -> list[Worklo
     if config.cluster is not None:
         named = [replace(workload, cluster=None) for workload in named]
     return [merge(named)]
+
+
+def nature_of(workload: Workload, config: CompareConfig) -> Nature:
+    """What holds of a prepared workload in every replay, known before any is built."""
+    made = Declared(
+        closed=None if config.load is None else False,
+        noise=NoiseModel("lognormal", config.noise) if config.noise > 0 else None,
+        all_have_deadlines=config.deadlines is not None,
+    )
+    return workload.nature_under(config.declared.over(made))
+
+
+def agreed_objective(workloads: Sequence[Workload], config: CompareConfig) -> Objective:
+    """What decides which policy is best if nobody says it: the objective of all workloads, makespan if they differ."""
+    found = {nature_of(workload, config).objective for workload in prepare(workloads, config)}
+    return found.pop() if len(found) == 1 else "makespan"
 
 
 def cluster_of(workload: Workload, config: CompareConfig) -> Cluster:
@@ -126,6 +144,8 @@ def build_replay(workload: Workload, config: CompareConfig, number: int) -> Repl
             seed = stream_seed(config.seed, Stream.DEADLINES, number)
             workload = with_deadlines(workload, config.deadlines, cluster=cluster, seed=seed)
         seed = stream_seed(config.seed, Stream.NOISE, number)
-        return Replay.build(workload, cluster, seed=seed, sigma=config.noise, options=config.options)
+        return Replay.build(
+            workload, cluster, seed=seed, sigma=config.noise, options=config.options, declared=config.declared
+        )
     except InvalidReplayError as error:
         raise InvalidReplayError(f"workload {workload.name!r}: {error}") from None

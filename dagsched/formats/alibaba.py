@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dagsched.cluster import default_cluster
+from dagsched.declared import TRACE
 from dagsched.errors import InvalidWorkflowError
 from dagsched.formats.registry import Progress, Reader, ReadOptions
 from dagsched.formats.source import Source, decode, shorten, stem, whole
@@ -128,6 +129,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             source=str(source.path),
             rejects=rejects,
             assumed=assumed.assumed(),
+            declared=TRACE,
         )
     ]
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dagsched.cluster import Cluster
-from dagsched.errors import InvalidClusterError, InvalidWorkflowError
+from dagsched.declared import Declared, NoiseModel
+from dagsched.errors import ConfigError, InvalidClusterError, InvalidWorkflowError
 from dagsched.formats.own_columns import Columns, few, known_keys
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, finite, shorten, stem
@@ -30,6 +31,10 @@ DOCUMENT_KEYS = (
     "units",
     "cluster",
     "known_makespan",
+    "closed",
+    "objective",
+    "noise",
+    "all_have_deadlines",
     "rejects",
     "assumed",
     "workflows",
@@ -61,8 +66,8 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
     resources = stated if stated is not None else few(source, "", "resources", list(_resources_used(rows)))
     workflows = tuple(_workflow(source, position, row, resources) for position, row in enumerate(rows))
     known = _number(source, "", document, "known_makespan", None)
-    return [
-        Workload(
+    try:
+        workload = Workload(
             name=_text(source, "", document, "name", stem(source.path)),
             workflows=workflows,
             resources=tuple(resources),
@@ -72,8 +77,30 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
             known_makespan=known,
             rejects=tuple(Rejects(*row) for row in _counted(source, document, "rejects", _REJECT_KEYS)),
             assumed=tuple(Assumption(*row) for row in _counted(source, document, "assumed", _ASSUMED_KEYS)),
+            declared=_declared(source, document),
         )
-    ]
+    except InvalidWorkflowError as error:
+        source.refuse(str(error))
+    return [workload]
+
+
+def _declared(source: Source, document: Mapping[str, Any]) -> Declared:
+    """``noise`` is ``"exact"``, ``"unknown"`` or ``{"lognormal": SIGMA}``."""
+    noise = document.get("noise")
+    drawn = isinstance(noise, dict) and list(noise) == ["lognormal"]
+    kind: Any = "lognormal" if drawn else noise
+    sigma = finite(noise["lognormal"]) if isinstance(noise, dict) and drawn else 0.0
+    if noise is not None and (not isinstance(kind, str) or sigma is None):
+        source.fail("", "noise", noise, 'exact, unknown or an object {"lognormal": SIGMA}')
+    try:
+        return Declared(
+            closed=document.get("closed"),
+            objective=document.get("objective"),
+            noise=None if noise is None else NoiseModel(kind, sigma or 0.0),
+            all_have_deadlines=document.get("all_have_deadlines", False),
+        )
+    except ConfigError as error:
+        source.refuse(str(error))
 
 
 def _text(source: Source, where: str, record: Mapping[str, Any], key: str, default: str) -> str:
@@ -140,6 +167,8 @@ def _workflow(source: Source, position: int, row: Any, resources: Sequence[str])
             deadline=_deadline(source, where, row),
             weight=_number(source, where, row, "weight", 1.0),
             tenant=_text(source, where, row, "tenant", ""),
+            states_arrival=row.get("arrival") is not None,
+            states_estimates=any(task.get("estimate") is not None for task in tasks),
         )
     except InvalidWorkflowError as error:
         source.refuse(str(error))

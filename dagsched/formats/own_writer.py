@@ -43,6 +43,7 @@ def dumps(workload: Workload) -> str:
         header["cluster"] = _cluster(workload.cluster)
     if workload.known_makespan is not None:
         header["known_makespan"] = workload.known_makespan
+    header |= _declared(workload)
     if workload.rejects:
         header["rejects"] = [{"reason": r.reason, "count": r.count, "example": r.example} for r in workload.rejects]
     if workload.assumed:
@@ -50,6 +51,22 @@ def dumps(workload: Workload) -> str:
     lines = [f"{_encode(key)}: {_encode(value)}" for key, value in header.items()]
     workflows = ",\n".join(_workflow(workflow) for workflow in workload.workflows)
     return "{\n" + ",\n".join(lines) + ',\n"workflows": [\n' + workflows + "\n]\n}\n"
+
+
+def _declared(workload: Workload) -> dict[str, Any]:
+    """What is declared; the noise also where tasks state estimates, which are written only if they differ."""
+    declared = workload.declared
+    header: dict[str, Any] = {}
+    if declared.closed is not None:
+        header["closed"] = declared.closed
+    if declared.objective is not None:
+        header["objective"] = declared.objective
+    if declared.noise is not None or any(workflow.states_estimates for workflow in workload.workflows):
+        noise = workload.nature.noise
+        header["noise"] = {"lognormal": noise.sigma} if noise.kind == "lognormal" else noise.kind
+    if declared.all_have_deadlines:
+        header["all_have_deadlines"] = True
+    return header
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
@@ -67,7 +84,9 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
 
 
 def _workflow(workflow: Workflow) -> str:
-    header: dict[str, Any] = {"name": workflow.name, "arrival": workflow.arrival}
+    header: dict[str, Any] = {"name": workflow.name}
+    if workflow.states_arrival:
+        header["arrival"] = workflow.arrival
     if workflow.deadline is not None:
         header["deadline"] = workflow.deadline
     header["weight"] = workflow.weight

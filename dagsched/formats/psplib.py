@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import BATCH
 from dagsched.formats.known import known_makespan
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, stem, whole
@@ -85,6 +86,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             source=str(source.path),
             known_makespan=None if known is None else known.value,
             assumed=tally.assumed(),
+            declared=BATCH,
         )
     ]
 

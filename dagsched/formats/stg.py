@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.declared import BATCH
 from dagsched.formats.known import known_makespan
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, shorten, stem, whole
@@ -65,6 +66,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             ),
             source=str(source.path),
             known_makespan=None if known is None else known.value,
+            declared=BATCH,
         )
     ]
 

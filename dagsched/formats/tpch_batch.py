@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dagsched.cluster import Cluster
+from dagsched.declared import BATCH
 from dagsched.errors import InvalidWorkflowError
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, finite
@@ -89,6 +90,7 @@ def _problem(source: Source, where: str, record: dict[str, Any]) -> Workload:
         resources=(RESOURCE,),
         cluster=Cluster.pooled({RESOURCE: room}),
         source=f"{source.path}: {where}",
+        declared=BATCH,
     )
 
 

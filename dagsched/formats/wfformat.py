@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dagsched.declared import BATCH
 from dagsched.formats.fields import Fields
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, first_repeated, shorten, stem
@@ -79,7 +80,17 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
     ]
     name = stem(source.path)
     workflow = Workflow.from_tasks(name, tasks, resources=RESOURCES)
-    return [Workload(name, (workflow,), RESOURCES, UNITS, source=str(source.path), assumed=tally.assumed())]
+    return [
+        Workload(
+            name,
+            (workflow,),
+            RESOURCES,
+            UNITS,
+            source=str(source.path),
+            assumed=tally.assumed(),
+            declared=BATCH,
+        )
+    ]
 
 
 def _stated_cores(record: _Record, task_id: str, tally: Tally) -> float:
@@ -149,8 +160,8 @@ def _split_records(source: Source, body: Mapping[str, Any]) -> list[_Record]:
     if not body.get("execution") or body["execution"] == {"tasks": []}:
         source.refuse(
             "is a WfFormat file without a recorded run (no workflow.execution), and a schedule needs the runtime of "
-            "every task; give the file of a run, add workflow.execution.tasks with id and runtimeInSeconds, or write the "
-            "workflow as own JSON with durations"
+            "every task; give the file of a run, add workflow.execution.tasks with id and runtimeInSeconds, or write "
+            "the workflow as own JSON with durations"
         )
     execution = reading.object(body, "execution", "workflow")
     sizes: dict[str, float | None] = {}

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import Declared
 from dagsched.errors import ConfigError
 from dagsched.generate.mix import check_number, check_rng
 from dagsched.replay import cluster_for
@@ -35,7 +36,7 @@ def arrive(
         ConfigError: for an unknown kind or a missing load; see :func:`poisson_rate`.
     """
     if kind == "at-once":
-        return _at_times(workload, workload.workflows, [0.0] * len(workload.workflows))
+        return _at_times(workload, workload.workflows, [0.0] * len(workload.workflows), closed=True)
     if kind == "recorded":
         return recorded(workload, cluster, load)
     if load is None:
@@ -158,7 +159,8 @@ def recorded(workload: Workload, cluster: Cluster, load: float | None = None) ->
                 f"their times gives a load; choose poisson or bursty"
             )
         factor = (len(ordered) - 1) / rate / (last - first)
-    return _at_times(workload, ordered, [(workflow.arrival - first) * factor for workflow in ordered])
+    times = [(workflow.arrival - first) * factor for workflow in ordered]
+    return _at_times(workload, ordered, times, closed=bool(workload.declared.closed))
 
 
 def _shuffled(workload: Workload, rng: np.random.Generator) -> list[Workflow]:
@@ -172,8 +174,10 @@ def _check_last(times: Sequence[float], load: float) -> None:
         raise ConfigError(f"arrivals: a load of {load:g} gives times beyond any clock; choose a larger load")
 
 
-def _at_times(workload: Workload, workflows: Sequence[Workflow], times: Sequence[float]) -> Workload:
-    """The workflows moved to the times, each deadline with its workflow."""
+def _at_times(
+    workload: Workload, workflows: Sequence[Workflow], times: Sequence[float], *, closed: bool = False
+) -> Workload:
+    """The workflows moved to the times, each deadline with its workflow; generated arrivals are not known before."""
     moved = [
         workflow.with_(
             arrival=time,
@@ -181,7 +185,11 @@ def _at_times(workload: Workload, workflows: Sequence[Workflow], times: Sequence
         )
         for workflow, time in zip(workflows, times, strict=True)
     ]
-    return replace(workload, workflows=tuple(moved), known_makespan=None)  # published for other arrivals
+    timed = replace(workload, workflows=tuple(moved), known_makespan=None)  # published for other arrivals
+    noise = (
+        workload.nature.noise
+    )  # closed sources state exact estimates by giving none; their arrivals do not change that
+    return timed.declare(Declared(closed=closed, noise=noise))
 
 
 def poisson_arrivals(workload: Workload, load: float, *, cluster: Cluster | None = None, seed: int = 0) -> Workload:

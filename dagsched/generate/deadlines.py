@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import Declared
 from dagsched.errors import ConfigError
 from dagsched.generate.mix import check_number, check_rng
 from dagsched.replay import Replay, cluster_for
@@ -41,9 +42,8 @@ def deadlines(
     names = sorted((workflow.name for workflow in workload.workflows), key=natural_key)
     factors = rng.uniform(*TIGHT, len(names)).tolist() if factor == "tight" else [float(factor)] * len(names)
     factor_of = dict(zip(names, factors, strict=True))
-    return workload.with_workflows(
-        [w.with_(deadline=w.arrival + factor_of[w.name] * length[w.name]) for w in workload.workflows]
-    )
+    due = [w.with_(deadline=w.arrival + factor_of[w.name] * length[w.name]) for w in workload.workflows]
+    return workload.with_workflows(due).declare(Declared(all_have_deadlines=True))
 
 
 def with_deadlines(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dagsched.declared import Declared
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray
 from dagsched.workload import Workload
@@ -14,8 +15,8 @@ from dagsched.workload import Workload
 def frozen(replay: Replay) -> Workload:
     """The workload with its cluster; a replay of it without noise has the same estimates and durations.
 
-    Durations agree to the last digits of a float. A policy is then told that the error of its estimates is unknown,
-    where the replay itself says its sigma.
+    Durations agree to the last digits of a float. The file declares what the replay did: closedness, objective and the
+    model of the noise.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(replay.estimate > 0, replay.duration / replay.estimate, 1.0)[:, 0]
@@ -31,4 +32,5 @@ def frozen(replay: Replay) -> Workload:
                 group_duration=workflow.group_duration * (ratio * of_task)[:, None],
             )
         )
-    return replace(replay.workload, workflows=tuple(workflows), cluster=replay.cluster)
+    declared = Declared(closed=replay.closed, objective=replay.objective, noise=replay.noise)
+    return replace(replay.workload, workflows=tuple(workflows), cluster=replay.cluster).declare(declared)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import EXACT, Declared, NoiseModel
 from dagsched.errors import ConfigError, closest
 from dagsched.files import stamp
 from dagsched.generate.fork_join import fork_join
@@ -118,6 +119,7 @@ class Kind:
                 raise ConfigError(f"count is {count}, but {self.name} is a whole problem by itself; leave count out")
             return self.problem(rng, **draw_parameters(others, rng))
         cluster = self.cluster() if self.cluster else None
+        opened = None
         if self.drawn is not None:
             opened = _opened(self.name, split, tuple(sorted(files.items())))
             workflows = self.drawn(rng, opened, count, **draw_parameters(others, rng))
@@ -136,7 +138,13 @@ class Kind:
             units={resource: unit for resource, unit in UNITS.items() if resource in used},
             cluster=cluster,
             source=f"generated: {self.name}({given}), {count} workflows",
+            declared=Declared(noise=self._noise(opened, others)),
         )
+
+    def _noise(self, opened: Any, parameters: Mapping[str, Any]) -> NoiseModel:
+        """Generated and redrawn durations are known exactly; recorded ones as far as their source says."""
+        as_recorded = isinstance(opened, Trace) and self.drawn is draw_trace and not parameters.get("redraw")
+        return opened.noise if as_recorded else EXACT
 
     def _one(self, rng: np.random.Generator, name: str, parameters: dict[str, Any]) -> Workflow:
         assert self.workflow is not None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import EXACT, Declared
 from dagsched.errors import ConfigError
 from dagsched.generate.layered import layered
 from dagsched.generate.mix import check_count, check_rng
@@ -145,4 +146,5 @@ def _pooled(name: str, workflows: list[Workflow], slots: int, kind: str) -> Work
         resources=resources,
         cluster=Cluster.pooled(dict(zip(resources, sizes.tolist(), strict=True))),
         source=f"generated: {kind}(slots={slots})",
+        declared=Declared(closed=True, noise=EXACT),
     )

@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import EXACT, Declared
 from dagsched.errors import ConfigError
 from dagsched.generate.mix import check_count, check_number, check_rng
 from dagsched.workflow import FloatArray, IntArray, Workflow
@@ -80,6 +81,7 @@ def rcpsp(
         resources=resources,
         cluster=Cluster.pooled(dict(zip(resources, capacity.tolist(), strict=True))),
         source=f"generated: rcpsp(tasks={tasks}, complexity={complexity:g}, factor={factor:g}, strength={strength:g})",
+        declared=Declared(closed=True, noise=EXACT),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from dagsched.cluster import Cluster, cluster_named, default_cluster
+from dagsched.declared import MOST_SIGMA, Declared
 from dagsched.errors import ConfigError, DagschedError
 from dagsched.files import content_digest
 from dagsched.generate.arrivals import ArrivalKind, arrive
@@ -33,7 +34,7 @@ from dagsched.generate.suite_file import (
     resolve_paths,
     unknown_key,
 )
-from dagsched.replay import MOST_SIGMA, Replay, SimulationOptions
+from dagsched.replay import Replay, SimulationOptions
 from dagsched.workload import Workload
 
 
@@ -110,7 +111,8 @@ class Suite(BaseModel):
 
     Attributes:
         name: label used in tables.
-        objective: which metric decides what "best" means.
+        objective: which metric decides what "best" means; declared of every problem.
+        closed: whether everything is known at the start; by default where all workflows arrive at once.
         mixture: what a problem can be; one entry is drawn for each problem.
         cluster: a shipped name, a file, a mapping with groups, or ``None``: the problem's own.
         arrivals: how the workflows arrive.
@@ -126,6 +128,7 @@ class Suite(BaseModel):
     name: str = Field(min_length=1)
     about: str = ""
     objective: Literal["makespan", "flow_time", "slo"] = "makespan"
+    closed: bool | None = None
     mixture: tuple[Entry, ...] = Field(min_length=1)
     cluster: Any = None
     arrivals: Arrivals = Arrivals()
@@ -273,7 +276,7 @@ class Suite(BaseModel):
         )
         if self.deadlines is not None:
             workload = deadlines(workload, cluster, self.deadlines, due)
-        return workload, cluster
+        return workload.declare(Declared(closed=self.closed, objective=self.objective)), cluster
 
     def _problem(self, entry: Entry, rng: np.random.Generator, split: Split) -> tuple[Workload, Cluster]:
         count = int(draw(entry.count, rng))

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from dagsched.cluster import Cluster
+from dagsched.declared import EXACT, NoiseModel, common
 from dagsched.errors import ConfigError
 from dagsched.generate.mix import check_count, check_number, check_rng
 from dagsched.workflow import FloatArray, Workflow, natural_key
@@ -31,10 +32,12 @@ class Trace:
     Attributes:
         workflows: with distinct names, as recorded.
         cluster: the one that comes with the files, if all agree.
+        noise: what holds of the estimates in all files.
     """
 
     workflows: tuple[Workflow, ...]
     cluster: Cluster | None = None
+    noise: NoiseModel = EXACT
 
     @classmethod
     def read(
@@ -77,7 +80,8 @@ class Trace:
         kept = workflows if by == "none" else [workflows[k] for k in _part([w.name for w in workflows], split, by)]
         clusters = [workload.cluster for workload in workloads]
         own = [None if cluster is None else cluster.to_dict() | {"name": ""} for cluster in clusters]
-        return cls(tuple(kept), clusters[0] if all(other == own[0] for other in own) else None)
+        noise = common([w.nature for w in workloads], [w.declared for w in workloads]).noise
+        return cls(tuple(kept), clusters[0] if all(other == own[0] for other in own) else None, noise or EXACT)
 
     def window(self, rng: np.random.Generator, count: int) -> list[Workflow]:
         """``count`` workflows that follow each other, with their recorded arrivals, from a random start.

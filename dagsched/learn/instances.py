@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dagsched.cluster import cluster_named
+from dagsched.declared import Declared, Objective
 from dagsched.errors import ConfigError
 from dagsched.generate.suite import Split, Suite
 from dagsched.learn.config import TrainConfig
@@ -34,7 +35,7 @@ class Source(Protocol):
     """Replays by split and index."""
 
     name: str
-    objective: str
+    objective: Objective
     origin: str
     """Synthetic or recorded: where its problems come from, for cards."""
     left_out: int
@@ -67,7 +68,7 @@ class SuiteSource:
         self._suites, self._seed = tuple(suites), seed
         self._share = np.cumsum(weights) / np.sum(weights)
         self.name = "+".join(suite.name for suite in suites)
-        self.objective: str = objectives[0]
+        self.objective: Objective = objectives[0]
         self.origin = "; ".join(dict.fromkeys(f"{suite.name}: {suite.origin}" for suite in suites))
         self.left_out = 0
 
@@ -115,7 +116,8 @@ class TraceSource:
         self.origin = f"{name}: a trace"
         self.left_out = sum(len(w.workflows) for w in workloads) - sum(len(piece.workflows) for piece in pieces)
         self._cluster = cluster_named(settings.cluster)
-        self.objective: str = settings.objective or _objective(pieces)
+        self.objective: Objective = settings.objective or _objective(pieces)
+        self._declared = Declared(objective=self.objective)
 
     def replay(self, split: Split, index: int) -> Replay:
         """Training goes round its pieces, in an order of its own for each seed."""
@@ -124,7 +126,7 @@ class TraceSource:
             epoch, place = divmod(index, last - first)
             order = np.random.default_rng([_DOMAIN, self._seed, epoch]).permutation(last - first)
             index = int(order[place])
-        return Replay.build(self._pieces[first + index], self._cluster)
+        return Replay.build(self._pieces[first + index], self._cluster, declared=self._declared)
 
     def size(self, split: Split) -> int | None:
         """Pieces of a split; training has no end, it repeats."""
@@ -149,17 +151,21 @@ def _windows(workloads: Sequence[Workload], window: int) -> list[Workload]:
             part = tuple(ordered[first : first + window])
             if len(part) == window or not first:
                 pieces.append(
-                    Workload(f"{workload.name}-{number}", part, units=workload.units, cluster=workload.cluster)
+                    Workload(
+                        f"{workload.name}-{number}",
+                        part,
+                        units=workload.units,
+                        cluster=workload.cluster,
+                        declared=workload.declared,
+                    )
                 )
     return pieces
 
 
-def _objective(pieces: Sequence[Workload]) -> str:
-    workflows = [w for piece in pieces for w in piece.workflows]
-    if any(w.deadline is not None for w in workflows):
-        return "slo"
-    stream = any(len({w.arrival for w in piece.workflows}) > 1 for piece in pieces)
-    return "flow_time" if stream else "makespan"
+def _objective(pieces: Sequence[Workload]) -> Objective:
+    """What the trace declares, or follows from what it states; flow time if its workloads differ."""
+    found = {piece.nature.objective for piece in pieces}
+    return found.pop() if len(found) == 1 else "flow_time"
 
 
 def open_source(config: TrainConfig, trace: str | Path | None = None) -> Source:

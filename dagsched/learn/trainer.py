@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ import torch
 from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser
 from dagsched.generate.suite import Split
-from dagsched.learn.arena import Arena, Objective, linear_costs
+from dagsched.learn.arena import Arena, linear_costs
 from dagsched.learn.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import Stage, start_folder
@@ -95,7 +95,7 @@ class Trainer:
         self._say = say or (lambda _: None)
         self.folder = RunFolder(config, out, resume=resume)
         self.source: Source = open_source(config, trace)
-        self.objective = cast(Objective, self.source.objective)
+        self.objective = self.source.objective
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.state = TrainerState()
         self.learner: Learner | None = None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dagsched.declared import OBJECTIVES
 from dagsched.errors import CheckpointError, ConfigError, PolicyError
 from dagsched.features import kernel as features
 from dagsched.features.builder import Constants, build_constants
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from dagsched.learn.checkpoint import Checkpoint
 
 DEFAULT = "checkpoints/default"
-OBJECTIVES = ("makespan", "flow_time", "slo")
 OPTIONS: Mapping[str, str] = {
     "checkpoint": "folder of a trained policy or an index of several (auto: the shipped ones)",
     "objective": "makespan, flow_time or slo (auto: makespan for a batch, slo with deadlines, else flow_time)",
@@ -169,13 +169,6 @@ class NetworkRunner(LinearRunner):
         return scratch.eligible[scratch.candidate[:count]].copy(), scratch.logit[:count].copy()
 
 
-def objective_of(replay: Replay) -> str:
-    """What a replay asks for by its nature: makespan for a batch, SLO where there are deadlines, else flow time."""
-    if replay.is_batch:
-        return "makespan"
-    return "slo" if np.isfinite(replay.deadline).any() else "flow_time"
-
-
 @dataclass(frozen=True, slots=True)
 class LearnedOptions:
     """Which checkpoint: ``kind`` is ``evolved`` or ``ppo``."""
@@ -208,7 +201,7 @@ class LearnedOptions:
         Raises:
             PolicyError: if there is none for it, or it cannot be read.
         """
-        objective = objective_of(replay) if self.objective == "auto" else self.objective
+        objective = replay.objective if self.objective == "auto" else self.objective
         try:
             checkpoint = resolve(self.folder, replay, objective, self.kind)
         except CheckpointError as error:

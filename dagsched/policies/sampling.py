@@ -144,17 +144,18 @@ def check_plannable(spec: str, replay: Replay) -> None:
     """Whether a whole schedule can be planned at the start.
 
     Raises:
-        PolicyError: under noise, or if workflows arrive later.
+        PolicyError: if not everything is known at the start, or estimates are not declared exact.
     """
+    if not replay.is_batch:
+        why = "workflows arrive at different times" if replay.closed else "this workload is open: more may arrive"
+        raise PolicyError(
+            f"policy {spec!r}: plans one batch, but {why}; choose a rule, or declare a batch that is known as a whole "
+            f"(--closed)"
+        )
     if replay.noise.kind != "exact":
         raise PolicyError(
-            f"policy {spec!r}: plans on exact estimates, but this replay's durations differ from them; run without "
-            f"--noise or choose a rule"
-        )
-    if not replay.is_batch:
-        raise PolicyError(
-            f"policy {spec!r}: plans one batch, but workflows arrive at different times (recorded, or by "
-            f"--arrivals); choose a rule"
+            f"policy {spec!r}: plans on exact estimates, but this replay has {replay.noise}; declare them exact if "
+            f"they are (--noise exact), or choose a rule"
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.policies.learned import LearnedOptions, objective_of
+from dagsched.policies.learned import LearnedOptions
 from dagsched.policies.sampling import OBJECTIVES, is_pooled
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT
@@ -559,9 +559,9 @@ class MctsPolicy:
         return searcher
 
     def objective(self, replay: Replay) -> str:
-        """What is searched for: the one asked for, or the one that suits the replay."""
+        """What is searched for: the one asked for, or the replay's."""
         given = self.learned.get("objective", "auto")
-        return objective_of(replay) if given == "auto" else given
+        return replay.objective if given == "auto" else given
 
     def plan(self, replay: Replay, objective: str, policy_seed: int = 0) -> PlanResult:
         """Search for a whole schedule of a batch with exact durations.

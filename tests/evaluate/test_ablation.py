@@ -217,7 +217,7 @@ def test_an_ablation_is_reported_with_table_and_figures(folders: tuple[Path, Pat
     for part in ("nothing learned", "without WAIT", "PUCT", "leaf: value", "16 × the budget", "simulations a second"):
         assert part in section, part
     assert re.findall(r'<svg [^>]*aria-label="([^"]*)"', section) == [
-        "Quality against budget: completion time relative to evolved",
+        "Quality against budget: weighted mean flow time relative to evolved",
         "Decision times",
     ]
     assert section.count('class="point') == 4

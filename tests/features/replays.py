@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.declared import EXACT, Declared
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
@@ -72,7 +73,7 @@ def draw_wide(
             )
         )
     return Replay.build(
-        Workload("wide", tuple(made)),
+        Workload("wide", tuple(made), declared=Declared(closed=batch, noise=EXACT if exact else None)),
         cluster,
         seed=dice.whole(0, 1000),
         sigma=0.0 if exact else dice.pick((0.0, 0.25, 1.0)),

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from dagsched.declared import Declared
 from dagsched.errors import ConfigError
 from dagsched.formats import save
 from dagsched.generate.suite import Suite
@@ -70,11 +71,15 @@ def test_training_goes_round_a_trace_in_another_order_each_time():
     assert sorted(rounds[0]) == sorted(rounds[1])
 
 
-def test_the_objective_of_a_trace_follows_from_what_it_says():
-    assert TraceSource([stream(due=True)], TraceSection(window=5), 0, "t").objective == "slo"
-    single = [Workload(f"x{k}", (stream().workflows[k],)) for k in range(12)]
+def test_the_objective_of_a_trace_is_what_it_declares():
+    due = stream(due=True)
+    assert TraceSource([due], TraceSection(window=5), 0, "t").objective == "flow_time"
+    all_due = due.declare(Declared(all_have_deadlines=True))
+    assert TraceSource([all_due], TraceSection(window=5), 0, "t").objective == "slo"
+    single = [Workload(f"x{k}", (stream().workflows[k],), declared=Declared(closed=True)) for k in range(12)]
     assert TraceSource(single, TraceSection(), 0, "t").objective == "makespan"
     assert TraceSource(single, TraceSection(objective="flow_time"), 0, "t").objective == "flow_time"
+    assert TraceSource([due], TraceSection(window=5), 0, "t").replay("test", 0).objective == "flow_time"
 
 
 def test_too_short_a_trace():

@@ -51,11 +51,12 @@ def test_the_shipped_priority_beats_its_rule_on_the_test_split(suite: str, objec
     assert np.mean(learned) < np.mean(plain)
 
 
-def test_the_priority_for_streams_is_found_by_the_nature_of_the_replay() -> None:
-    replay: Replay = Suite.load("online-layered").replay("test", 0)
-    assert simulate(replay, "evolved").decision_task.tolist() == (
-        simulate(replay, "evolved:objective=slo").decision_task.tolist()
-    )
+@pytest.mark.parametrize("objective", ["flow_time", "slo"])
+def test_the_priority_for_streams_is_that_of_the_declared_objective(objective: str) -> None:
+    replay: Replay = Suite.load("online-layered", [f"objective={objective}"]).replay("test", 0)
+    chosen, named = simulate(replay, "evolved"), simulate(replay, f"evolved:objective={objective}")
+    other = simulate(replay, "evolved:objective=" + ("slo" if objective == "flow_time" else "flow_time"))
+    assert chosen.decision_task.tolist() == named.decision_task.tolist() != other.decision_task.tolist()
 
 
 @needs_data

@@ -15,15 +15,20 @@ from dagsched.workflow import Task, Workflow
 
 
 def other_future(replay: Replay, schedule: Schedule, now: float, seed: int) -> Replay:
-    """The replay as it looks at ``now``, with every hidden duration redrawn and everything later replaced."""
+    """The replay as it looks at ``now``, with every hidden duration redrawn and everything later replaced.
+
+    What is declared closed is known at the start, so that nothing of it is replaced but durations.
+    """
     rng = np.random.default_rng(seed)
-    kept = [w for w in replay.workflows if w.arrival <= now]
-    if not replay.is_batch:
+    kept = [w for w in replay.workflows if w.arrival <= now or replay.closed]
+    if not replay.closed:
         later = [now + float(rng.integers(1, 40)) / 4 for _ in range(int(rng.integers(0, 4)))]
         kept += [_newcomer(rng, f"new{k}", arrival, replay) for k, arrival in enumerate(later)]
     workload = replay.workload.with_workflows(kept)
     fresh = Replay.build(workload, replay.cluster, seed=replay.seed, sigma=replay.noise.sigma, options=replay.options)
-    known = int(replay.workflow_ptr[np.searchsorted(replay.arrival, now, "right")])
+    known = int(
+        replay.workflow_ptr[len(replay.arrival) if replay.closed else np.searchsorted(replay.arrival, now, "right")]
+    )
     duration = fresh.duration.copy()
     duration[:known] = replay.duration[:known]
     revealed = np.zeros(known, bool)
@@ -34,7 +39,7 @@ def other_future(replay: Replay, schedule: Schedule, now: float, seed: int) -> R
             group = replay.cluster.node_group[schedule.node[a]]
             while schedule.execution[a] + duration[task, group] <= now:
                 duration[task, group] = (now - schedule.execution[a]) * (1 + rng.random()) + 0.25
-    return replace(fresh, duration=duration, noise=replay.noise, _cache={})
+    return replace(fresh, duration=duration, _cache={})
 
 
 def _newcomer(rng: np.random.Generator, name: str, arrival: float, replay: Replay) -> Workflow:

@@ -198,7 +198,7 @@ def test_what_cannot_be_planned_is_refused_in_one_line() -> None:
     stream = many_workflows([Workflow.from_tasks("w", [task]), late], Cluster.pooled({"cpu": 2}))
     noisy = Replay.build(stream.workload.with_workflows(stream.workflows[:1]), stream.cluster, sigma=0.3)
     for replay, chosen, message in (
-        (stream, {}, "arrive at different times"),
+        (stream, {}, "more may arrive"),
         (noisy, {}, "exact estimates"),
         (one_workflow([task], Cluster((NodeGroup("n", 2, {"cpu": 1}),))), {"fbi": "1"}, "fbi=1 needs one pooled node"),
     ):

@@ -29,7 +29,6 @@ from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.workflow import Task, Workflow
-from dagsched.workload import Workload
 from tests.features.replays import draw_wide
 from tests.policies.leak import check_leak, decided_before, other_future
 from tests.policies.nets import random_checkpoint, saved
@@ -390,7 +389,7 @@ def test_following_finds_more_room_where_logs_are_short() -> None:
         Workflow.from_tasks(n, [Task("t", 1.0, {"cpu": 1}, instances=60)], arrival=at) for n, at in (("a", 0), ("b", 1))
     ]
     cluster, options = Cluster.pooled({"cpu": 3}), SimulationOptions(instances_per_decision=1)
-    simulator = Simulator(Replay.build(Workload("made", made), cluster, options=options))
+    simulator = Simulator(many_workflows(made, cluster).with_options(options))
     simulator.advance()
     for _ in range(3):
         simulator.start(0)

@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.declared import EXACT, Declared
 from dagsched.replay import PLACEMENTS, Replay, SimulationOptions
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
@@ -128,8 +129,12 @@ def draw_replay(
     batch: bool | None = None,
     exact: bool | None = None,
     options: SimulationOptions | None = None,
+    closed: bool | None = None,
 ) -> Replay:
-    """A random replay of at most ``tasks`` tasks; ``batch`` and ``exact`` are drawn where not given."""
+    """A random replay of at most ``tasks`` tasks; ``batch`` and ``exact`` are drawn where not given.
+
+    A batch is declared closed unless ``closed`` says otherwise, and exact estimates are declared exact.
+    """
     cluster = draw_cluster(dice, rough=rough)
     if batch is None:
         batch = dice.whole(0, 2) == 0
@@ -151,9 +156,10 @@ def draw_replay(
                 f"w{w}", rows, resources=cluster.resources, arrival=arrival, deadline=deadline, weight=weight
             )
         )
+    declared = Declared(closed=batch if closed is None else closed, noise=EXACT if exact else None)
     sigma = 0.0 if exact else dice.pick((0.0, 0.25, 1.0))
     return Replay.build(
-        Workload("drawn", tuple(workflows)),
+        Workload("drawn", tuple(workflows), declared=declared),
         cluster,
         seed=dice.whole(0, 1000),
         sigma=sigma,
