@@ -14,7 +14,6 @@ from dagsched import Cluster, NodeGroup, replay, validate
 from dagsched.cli import app
 from dagsched.errors import ConfigError, FormatError
 from dagsched.formats import load, save, save_wfformat
-from dagsched.policies.learned import objective_of
 from dagsched.replay import Replay
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
@@ -203,7 +202,7 @@ def test_the_case_of_a_project_with_dates_ends_at_sixteen(tmp_path: Path) -> Non
     schedule = replay(workload, policy="lft")
     validate(schedule)
     assert schedule.finish.max() == 16
-    assert objective_of(Replay.build(workload)) == "makespan"
+    assert Replay.build(workload).objective == "makespan"
 
 
 @pytest.mark.parametrize(
