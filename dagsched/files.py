@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from dagsched.errors import ConfigError
@@ -21,24 +22,42 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     Raises:
         ConfigError: naming the path, if it cannot be written.
     """
-    path = Path(path)
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    if not path.name or path.is_dir():
-        raise ConfigError(f"{path}: cannot write the file: this is a folder; give the path of a file")
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+    write_together({Path(path): content})
+
+
+def write_together(contents: Mapping[Path, bytes | str]) -> None:
+    """Write several files as :func:`write_atomic` does: none changes before all are on disk.
+
+    Then each takes its place. The last one is away while the others change, so that files which belong together are
+    never met beside one of before: a reader begins with the last.
+
+    Raises:
+        ConfigError: naming the path that cannot be written; then no file has changed, or as few as possible.
+    """
+    temporaries: dict[Path, Path] = {}
+    path = Path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        for path, content in contents.items():
+            if not path.name or path.is_dir():
+                raise ConfigError(f"{path}: cannot write the file: this is a folder; give the path of a file")
+            data = content.encode("utf-8") if isinstance(content, str) else content
+            temporaries[path] = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporaries[path].open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        if len(temporaries) > 1:
+            path.unlink(missing_ok=True)
+        for path, temporary in temporaries.items():
+            temporary.replace(path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"{path}: cannot write the file: {reason}; choose another output path") from None
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        for temporary in temporaries.values():
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 def content_digest(path: str | Path) -> str:

@@ -87,6 +87,8 @@ def _raise_again(dropped: Any) -> None:
         sys.__unraisablehook__(dropped)
         return
     _program[:] = [False]
-    timer = threading.Timer(_AGAIN_SECONDS, _thread.interrupt_main, [signal.SIGTERM])
+    main = threading.main_thread().ident  # a signal, and not only its flag, to end a sleep
+    again, where = (signal.pthread_kill, [main]) if hasattr(signal, "pthread_kill") else (_thread.interrupt_main, [])
+    timer = threading.Timer(_AGAIN_SECONDS, again, [*where, signal.SIGTERM])
     timer.daemon = True
     timer.start()

@@ -22,12 +22,13 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def at_most_cores(asked: int, what: str) -> tuple[int, str]:
-    """(processes to use of so many asked for, a line that says so where it is fewer or ``""``)."""
-    most = cores()
+def useful(asked: int, work: int) -> tuple[int, str]:
+    """(processes to use of so many asked for, for so many runs; why they are fewer, or ``""``)."""
+    most = max(1, min(cores(), work))
     if asked <= most:
         return asked, ""
-    return most, f"{what}: {most} instead of {asked}, one for each core this process may use"
+    why = f"there are {cores()} cores" if most == cores() else f"there are {work} runs to do"
+    return most, f"{most} processes instead of {asked}: {why}"
 
 
 def serve() -> None:

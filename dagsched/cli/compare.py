@@ -76,7 +76,7 @@ def compare(
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", help="Processes; the result does not depend on it. Default: one per core."),
+        typer.Option("--jobs", "-j", help="Processes, at most (and by default) one per core; the result is the same."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -84,7 +84,7 @@ def compare(
             "--out",
             "-o",
             help="Folder for results.csv, timings.csv, summary.json and report.html; those of an earlier comparison "
-            "are removed at the start. The same command resumes there after an interruption.",
+            "are replaced at the end. The same command resumes there after an interruption.",
             show_default=False,
         ),
     ] = None,

@@ -30,9 +30,11 @@ from dagsched.evaluate.drawing import drawn_workload
 from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
-from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, run_jobs, split
+from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, default_jobs, run_jobs, split
 from dagsched.evaluate.scenario import agreed_objective, build_replay, cluster_of, nature_of, prepare
+from dagsched.locks import FolderLock
 from dagsched.policies.registry import policy_key
+from dagsched.processes import check_spawnable, useful
 from dagsched.replay import Placement, SimulationOptions
 from dagsched.workload import Workload
 
@@ -96,10 +98,11 @@ def compare_baselines(
         strict: an unusable record of a trace is an error.
         processors: machine count for STG files.
         limit: only the first so many workloads.
-        jobs: processes; the result does not depend on it. A script that asks for more than one needs the usual
+        jobs: processes, at most one for each core; the result does not depend on it. A script that asks for more than
+            one needs the usual
             ``if __name__ == "__main__":``.
         out: folder for results.csv, timings.csv, summary.json and report.html; an interrupted run resumes there.
-            Those files of an earlier comparison are removed at the start.
+            Those files of an earlier comparison are replaced at the end. One process at a time may write there.
         save_schedules: keep every schedule under ``out/schedules``.
         validate: check every schedule with the independent validator.
         ablate: add variants of the first planner among the policies (``mcts``, if there is none) that differ in one
@@ -111,7 +114,8 @@ def compare_baselines(
         All rows, with tables and a verdict.
 
     Raises:
-        ConfigError: for an option that is out of range.
+        ConfigError: for an option that is out of range, a folder that another process writes to, or a script without
+            the guard that processes need.
         FormatError: for an input that cannot be read.
         PolicyError: for an unknown policy, or one that refuses every replay.
         PolicyCrashError: if a policy fails or its schedule is not valid.
@@ -182,18 +186,27 @@ def run_comparison(
     folder = None if out is None else Path(out)
     if folder is not None:
         _check_folder(folder)
-    ensure_compiled(tell, jobs)
-    log = None if folder is None else ResumeLog(folder, config.digest)
-    if log is not None and log.note:
-        tell(log.note)
-    if log is not None and log.removed:
-        tell(f"removed from {folder}, of an earlier comparison: {', '.join(log.removed)}")
-    outcomes = _run(plan, config, jobs, folder, log, progress, keys)
-    comparison = _assemble(plan, config, outcomes, keys)
-    if folder is not None and log is not None:
-        write_results(comparison, folder, schedules=log.folder)
-        log.remove()
-    return comparison
+    asked = jobs
+    jobs, fewer = useful(asked, len(plan.jobs) * len(config.policies))
+    if fewer and asked != default_jobs():
+        tell(f"jobs: {fewer}")
+    if jobs > 1:
+        check_spawnable("jobs")
+    lock = None if folder is None else FolderLock(folder)
+    try:
+        ensure_compiled(tell, jobs)
+        log = None if folder is None else ResumeLog(folder, config.digest)
+        if log is not None and log.note:
+            tell(log.note)
+        outcomes = _run(plan, config, jobs, folder, log, progress, keys)
+        comparison = _assemble(plan, config, outcomes, keys)
+        if folder is not None and log is not None:
+            write_results(comparison, folder, schedules=log.folder)
+            log.remove()
+        return comparison
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 def ablated(workloads: Sequence[Workload], config: CompareConfig) -> CompareConfig:

@@ -23,18 +23,13 @@ def ensure_compiled(say: Callable[[str], None], processes: int = 1) -> None:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
-        with ProcessPoolExecutor(len(_PARTS), multiprocessing.get_context("spawn"), _stop_quietly) as pool:
+        from dagsched.processes import serve
+
+        with ProcessPoolExecutor(len(_PARTS), multiprocessing.get_context("spawn"), serve) as pool:
             list(pool.map(_compile, _PARTS))
     else:
         for part in _PARTS:
             _compile(part)
-
-
-def _stop_quietly() -> None:
-    """On Ctrl-C a process ends without a traceback; its parent says the line."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _compile(policies: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ from dagsched.evaluate.config import CompareConfig, code_digest
 from dagsched.evaluate.effects import OBJECTIVE_METRIC, Effect, effects, verdict
 from dagsched.evaluate.scenario import cluster_of, nature_of
 from dagsched.evaluate.table import ResultTable, Row
-from dagsched.files import write_atomic
+from dagsched.files import write_atomic, write_together
 from dagsched.workload import Workload
 
 if TYPE_CHECKING:
@@ -234,10 +234,14 @@ def write_results(comparison: Comparison, folder: Path, *, schedules: Path | Non
     about = summary(comparison, command_line())
     drawn = gantt_schedules(comparison, schedules)
     report = render(comparison.rows, comparison.timings, about, drawn)
-    write_atomic(folder / "timings.csv", timings_csv(comparison))
-    write_atomic(folder / "report.html", report)
-    write_atomic(folder / "summary.json", json_text(about))
-    write_atomic(folder / "results.csv", results_csv(comparison))
+    write_together(
+        {
+            folder / "timings.csv": timings_csv(comparison),
+            folder / "report.html": report,
+            folder / "summary.json": json_text(about),
+            folder / "results.csv": results_csv(comparison),  # last: without it nothing is rendered
+        }
+    )
 
 
 def render(rows: Sequence[Row], timings: Sequence[Row], about: Mapping[str, Any], drawn: Sequence[Schedule]) -> str:

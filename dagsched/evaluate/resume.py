@@ -2,8 +2,8 @@
 
 One append-only file of JSON lines: a header that names the configuration, then one line per finished
 (workload, replay, policy). A torn last line, the mark of a killed process, is dropped. The folder is
-removed when the comparison is complete. While it is there, the files of a finished comparison are not: those that
-an earlier comparison left are removed first, so that what lies in the folder always belongs together.
+removed when the comparison is complete. The files of an earlier, finished comparison stay until the new ones are
+complete and take their place.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from dagsched.errors import ConfigError
 from dagsched.files import write_atomic
 
 FOLDER = ".resume"
-FINISHED = ("results.csv", "summary.json", "report.html", "timings.csv")
-"""The files of a finished comparison, in the order of their removal: without the first one nothing is rendered."""
 _FORMAT = 1
 
 
@@ -48,14 +46,12 @@ class ResumeLog:
     Attributes:
         entries: what was kept, by key; the values are those given to :meth:`add`.
         note: one line for the user if an earlier run was found: continued, or started over.
-        removed: the files of a finished comparison that were there, by name.
     """
 
     def __init__(self, out: Path, config_digest: str) -> None:
         self.folder = out / FOLDER
         self.entries: dict[Key, dict[str, Any]] = {}
         self.note = ""
-        self.removed: tuple[str, ...] = ()
         self._path = self.folder / "rows.jsonl"
         header = json.dumps({"format": _FORMAT, "config": config_digest})
         try:
@@ -68,7 +64,6 @@ class ResumeLog:
                 self.note = "starting over: the interrupted comparison in this folder had other settings or code"
             if not self.entries:
                 shutil.rmtree(self.folder, ignore_errors=True)
-            self.removed = tuple(name for name in FINISHED if _unlink(out / name))
             kept = [header, *(_line(key, value) for key, value in self.entries.items())]
             write_atomic(self._path, "\n".join(kept) + "\n")
             self._file: TextIOWrapper = self._path.open("a", encoding="utf-8")
@@ -126,11 +121,3 @@ class ResumeLog:
 
 def _line(key: Key, value: dict[str, Any]) -> str:
     return json.dumps({"key": [key.workload, key.replay, key.policy], "value": value})
-
-
-def _unlink(path: Path) -> bool:
-    """Remove a file; whether it was there."""
-    if not path.is_file():
-        return False
-    path.unlink()
-    return True

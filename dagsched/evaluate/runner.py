@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from dagsched.errors import ConfigError, DagschedError, PolicyError
 from dagsched.evaluate.config import CompareConfig
 from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
+from dagsched.processes import cores, serve
 from dagsched.replay import Replay
 from dagsched.workload import Workload
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dagsched.schedule import Schedule
 
 _LONGEST_STEM = 80
+_SIGNAL_SECONDS = 0.2
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 Value = str | int | float | bool | None
@@ -253,6 +254,7 @@ def _run_parallel(setting: Setting, jobs: Sequence[Job], processes: int) -> Iter
             yield future.result()
         finished = True
     except BrokenProcessPool:
+        time.sleep(_SIGNAL_SECONDS)  # what ended a worker may be on its way to this process, too: SIGTERM to a group
         raise ConfigError(
             "a worker process was killed, most likely for lack of memory; run again (finished runs are kept) "
             "with fewer --jobs"
@@ -262,7 +264,7 @@ def _run_parallel(setting: Setting, jobs: Sequence[Job], processes: int) -> Iter
         if not finished:
             for child in multiprocessing.active_children():
                 if child.pid not in before:
-                    child.terminate()
+                    child.kill()
 
 
 @contextmanager
@@ -284,7 +286,7 @@ _setting: list[Setting] = []
 
 
 def _start_worker(setting: Setting) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    serve()
     _setting[:] = [setting]
 
 
@@ -295,10 +297,7 @@ def _work(job: Job) -> list[Outcome]:
 @lru_cache(maxsize=1)
 def default_jobs() -> int:
     """Processes to use when none are asked for: the cores this process may run on, at most 8."""
-    try:
-        return min(8, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on every system
-        return min(8, os.cpu_count() or 1)
+    return min(8, cores())
 
 
 Progress = Callable[[int, int], None]

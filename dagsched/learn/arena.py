@@ -12,6 +12,7 @@ from dagsched import graph
 from dagsched.features import kernel as features
 from dagsched.features.schema import TASK_NAMES
 from dagsched.policies.learned import LinearRunner
+from dagsched.processes import cores
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
@@ -155,6 +156,6 @@ def linear_costs(weights: FloatArray, arenas: Sequence[Arena], threads: int = 1)
     def work(at: int) -> None:
         costs[:, at] = arenas[at].run_each_linear(weights)
 
-    with ThreadPoolExecutor(threads) as pool:  # compiled runs release the interpreter
+    with ThreadPoolExecutor(min(threads, cores())) as pool:  # compiled runs release the interpreter
         list(pool.map(work, range(len(arenas))))
     return costs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -49,6 +50,21 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         raise ConfigError(f"{path}: cannot write the checkpoint: {error.strerror or error}") from None
     finally:
         for left in (temporary, old):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def restore_folders(parent: Path) -> None:
+    """Put right what a process that was killed in :func:`write_folder` left below ``parent``.
+
+    A folder that was moved aside and not replaced comes back; half-written ones go.
+    """
+    for left in sorted(parent.glob(".*.old")) + sorted(parent.glob(".*.tmp")):
+        name = re.fullmatch(r"\.(.+)\.[0-9a-f]{12}\.(old|tmp)", left.name)
+        if name is None or not left.is_dir():
+            continue
+        if name[2] == "old" and not (parent / name[1]).exists():
+            left.rename(parent / name[1])
+        else:
             shutil.rmtree(left, ignore_errors=True)
 
 

@@ -15,6 +15,7 @@ from dagsched.features import kernel as features
 from dagsched.learn.arena import TARDINESS, Arena, Objective
 from dagsched.policies import learned_kernel
 from dagsched.policies.learned_kernel import Float32Array, Head, Record, Scratch
+from dagsched.processes import cores
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import MANY, Simulator
@@ -305,5 +306,5 @@ def in_order(work: Callable[[Any], Any], items: Sequence[Any], threads: int) -> 
     """``work`` of each item, so many at a time."""
     if threads <= 1:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(min(threads, cores())) as pool:
         return list(pool.map(work, items))

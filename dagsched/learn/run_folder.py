@@ -18,8 +18,10 @@ from dagsched import __version__
 from dagsched.errors import ConfigError
 from dagsched.features.schema import schema_hash
 from dagsched.files import write_atomic
-from dagsched.learn.checkpoint_files import read_folder, write_folder
+from dagsched.learn.checkpoint_files import read_folder, restore_folders, write_folder
 from dagsched.learn.config import TrainConfig
+from dagsched.locks import NAME as LOCK
+from dagsched.locks import FolderLock
 
 STATE = "trainer_state.pt"
 KEPT = 3
@@ -30,18 +32,36 @@ class RunFolder:
     """Paths of a run, and the files that describe it.
 
     Raises:
-        ConfigError: if the folder holds another run, or none where one is to be resumed.
+        ConfigError: if the folder holds another run, or none where one is to be resumed, or another process writes
+            to it.
     """
 
     def __init__(self, config: TrainConfig, out: Path | None = None, *, resume: bool = False) -> None:
         self.path = out or Path("runs") / f"{config.name}-s{config.seed}"
         self._config = config
-        file = self.path / "config.yaml"
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"{self.path}: is a file; give a folder with --out")
+        if resume and not (self.path / "config.yaml").is_file():
+            raise ConfigError(f"{self.path}: there is no run to resume; start it without --resume")
+        self._was_there = self.path.exists()
+        self._lock = FolderLock(self.path)
+        try:
+            self._check(resume=resume)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let other processes in; a folder that was made for nothing goes."""
+        self._lock.release()
+        if not self._was_there and not any(self.path.iterdir()):
+            self.path.rmdir()
+
+    def _check(self, *, resume: bool) -> None:
+        config, file = self._config, self.path / "config.yaml"
         if resume:
-            if not file.is_file():
-                raise ConfigError(f"{self.path}: there is no run to resume; start it without --resume")
+            for folder in (self.path, self.path / "checkpoints"):
+                restore_folders(folder)
             before = TrainConfig.load(file)
             if before != config:
                 changed = _differences(before.model_dump(), config.model_dump())
@@ -49,7 +69,7 @@ class RunFolder:
                     f"{self.path}: was started with another configuration ({'; '.join(changed[:3])}); resume with the "
                     "same one or choose another --out"
                 )
-        elif self.path.exists() and any(self.path.iterdir()):
+        elif any(entry.name != LOCK for entry in self.path.iterdir()):
             raise ConfigError(f"{self.path}: exists; go on with --resume, or choose another --out")
 
     @property

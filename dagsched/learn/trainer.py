@@ -94,6 +94,14 @@ class Trainer:
         self._tell = progress or (lambda *_: None)
         self._say = say or (lambda _: None)
         self.folder = RunFolder(config, out, resume=resume)
+        try:
+            self._open(trace, command, resume=resume)
+        except BaseException:
+            self.folder.release()
+            raise
+
+    def _open(self, trace: Path | None, command: str, *, resume: bool) -> None:
+        config = self.config
         self.source: Source = open_source(config, trace)
         self.objective = self.source.objective
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -120,7 +128,7 @@ class Trainer:
             confirm_stopped: asked once it has stopped: confirm the best model so far?
         """
         config, state = self.config, self.state
-        self._clock = time.perf_counter() - state.elapsed
+        self._clock = time.monotonic() - state.elapsed
         self._log = Log(self.folder.tensorboard, state.total + 1 if state.total else None)
         try:
             self._judge = Judge(
@@ -141,6 +149,7 @@ class Trainer:
             return self._confirm(True)
         finally:
             self._log.close()
+            self.folder.release()
 
     # ------------------------------------------------------------------ stages
 
@@ -389,7 +398,7 @@ class Trainer:
         return bool(costs.any() if self.objective == "slo" else costs.all())
 
     def _times(self) -> dict[str, float]:
-        elapsed = time.perf_counter() - self._clock
+        elapsed = time.monotonic() - self._clock
         self.state.elapsed = elapsed
         return {
             "time/time_elapsed": elapsed,
