@@ -192,14 +192,16 @@ def descendants(replay: Replay, weight: FloatArray, *, most: int | None = None) 
     return total.reshape(weight.shape), count
 
 
-def lower_bound(replay: Replay, *, realised: bool = True) -> float:
+def lower_bound(replay: Replay, *, realised: bool = True, workflows: int | None = None) -> float:
     """Seconds no schedule's makespan can beat: the longest path, or work over capacity of one resource.
 
-    ``realised=False`` counts with estimates, which is all that a policy may read.
+    ``realised=False`` counts with estimates, which is all that a policy may read. ``workflows``: of the first so many.
     """
-    path = float((replay.arrival - replay.first_arrival + critical_path(replay, realised=realised)).max())
+    first = slice(0, len(replay.arrival) if workflows is None else workflows)
+    tasks = slice(0, int(replay.workflow_ptr[first.stop]))
+    path = float((replay.arrival - replay.first_arrival + critical_path(replay, realised=realised))[first].max())
     least = fastest(replay, realised=realised)
-    work = (replay.demand * (replay.instances * least)[:, None]).sum(axis=0)
+    work = (replay.demand * (replay.instances * least)[:, None])[tasks].sum(axis=0)
     nodes = np.array([group.nodes for group in replay.cluster.groups], np.float64)
     capacity = (replay.cluster.capacity * nodes[:, None]).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -190,6 +190,13 @@ class Replay:
         return float(self.arrival[0])
 
     @property
+    def known_at_start(self) -> int:
+        """Workflows known before the first decision: all of a closed workload, else those that arrive first."""
+        if self.closed:
+            return len(self.arrival)
+        return int(np.searchsorted(self.arrival, self.first_arrival, side="right"))
+
+    @property
     def weight_share(self) -> FloatArray:
         """``[W]`` weights of the workflows as shares of their sum."""
         return np.asarray(self.weight / self.weight.sum())

@@ -121,9 +121,10 @@ class Episode:
             self._linear, self._scale, self._desk, view, 0,
         )  # fmt: skip
         self._tau = float(self._desk.setting[TAU])
-        self._bound = max(graph.lower_bound(replay, realised=False), _LEAST_SECONDS)
-        path = max(float(graph.critical_path(replay, realised=False).mean()), _LEAST_SECONDS)
-        self._flow_scale = max(float(replay.weight.sum()), 1e-9) * path
+        known = replay.known_at_start  # scales of the rewards: later arrivals must not show
+        self._bound = max(graph.lower_bound(replay, realised=False, workflows=known), _LEAST_SECONDS)
+        path = max(float(graph.critical_path(replay, realised=False)[:known].mean()), _LEAST_SECONDS)
+        self._flow_scale = max(float(replay.weight[:known].sum()), 1e-9) * path
         self.done = False
 
     def reset(self) -> None:

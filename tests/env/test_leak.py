@@ -33,22 +33,28 @@ class Diary:
         return int(legal[hashlib.sha256(content).digest()[0] % len(legal)])
 
 
-def observe(replay: Replay, observation: str, rule: str) -> tuple[Schedule, list[tuple[float, bytes]], list[float]]:
+def observe(
+    replay: Replay, observation: str, rule: str, objective: str
+) -> tuple[Schedule, list[tuple[float, bytes]], list[float], list[dict[str, Any]]]:
     env = WorkflowEnv(
-        workload=replay, observation=observation, base=rule, max_tasks=150, max_edges=600, objective="slo"
+        workload=replay, observation=observation, base=rule, max_tasks=150, max_edges=600, objective=objective
     )  # fmt: skip
     diary = Diary()
-    schedule, rewards, _ = play(env, diary)
-    return schedule, diary.seen, rewards
+    schedule, rewards, infos = play(env, diary)
+    return schedule, diary.seen, rewards, infos
 
 
-def compare(replay: Replay, observation: str, rule: str, seed: int) -> int:
+def told(info: dict[str, Any]) -> dict[str, Any]:
+    return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in info.items()}
+
+
+def compare(replay: Replay, observation: str, rule: str, seed: int, objective: str = "slo") -> int:
     rng = np.random.default_rng(seed)
-    one, seen_one, rewards_one = observe(replay, observation, rule)
+    one, seen_one, rewards_one, infos_one = observe(replay, observation, rule, objective)
     moments = np.unique(np.concatenate([one.decision_time, one.finish]))
     now = float(rng.choice(moments[: max(1, len(moments) // 2)]))
     other = other_future(replay, one, now, seed)
-    two, seen_two, rewards_two = observe(other, observation, rule)
+    two, seen_two, rewards_two, infos_two = observe(other, observation, rule, objective)
     until = first_difference(replay, other, one, two)
     assert until > now
     assert decided_before(one, until) == decided_before(two, until)
@@ -57,7 +63,18 @@ def compare(replay: Replay, observation: str, rule: str, seed: int) -> int:
     assert before == after, "an observation depends on what shows only later"
     known = max(len(before) - 1, 0)
     assert rewards_one[:known] == rewards_two[:known]
+    # infos of the reset and of every step that ended before; the reset's comes first
+    assert [told(info) for info in infos_one[: known + 1]] == [told(info) for info in infos_two[: known + 1]]
     return len(before)
+
+
+@pytest.mark.parametrize("objective", ["slo", "makespan", "flow_time"])
+def test_no_reward_or_info_depends_on_what_shows_later(objective: str) -> None:
+    compared = 0
+    for seed in range(20):
+        for kind in ({}, {"batch": False, "exact": False, "rough": True}, {"batch": True, "closed": False}):
+            compared += compare(draw_replay(NumpyDice(seed), **kind), "flat", "critical-path", seed, objective)
+    assert compared > 300
 
 
 @pytest.mark.parametrize("observation", ["flat", "graph"])

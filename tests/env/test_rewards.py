@@ -14,6 +14,7 @@ from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator import Simulator, kernel
 from dagsched.workflow import Task
+from dagsched.workload import Workload
 from tests.env.play import at_random, env_of, play
 from tests.handmade import one_workflow, random_replay
 from tests.twin import NumpyDice, draw_replay
@@ -76,15 +77,22 @@ def tau_of(replay: Replay) -> float:
     return replay.options.decision_interval or (mean if mean > 1e-6 else 1.0)
 
 
+def scales(replay: Replay) -> tuple[float, float]:
+    """Of makespan and flow time: of what is known at the start, worked out from a replay of that alone."""
+    known = [w for w in replay.workflows if replay.closed or w.arrival == replay.first_arrival]
+    alone = Replay.build(Workload("known", tuple(known)), replay.cluster)
+    path = max(float(graph.critical_path(alone, realised=False).mean()), 1e-6)
+    return max(graph.lower_bound(alone, realised=False), 1e-6), float(alone.weight.sum()) * path
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(12))
 def test_each_step_is_rewarded_for_the_time_that_passes_until_the_next(seed: int, objective: str) -> None:
     replay = draw_replay(NumpyDice(seed), rough=True)
     schedule, rewards, infos = play(env_of(replay, objective=objective), at_random(seed))
     found = stretches(replay, schedule)
-    tau, bound = tau_of(replay), graph.lower_bound(replay, realised=False)
+    tau, (bound, scale) = tau_of(replay), scales(replay)
     ends = schedule.workflow_finish
-    scale = replay.weight.sum() * graph.critical_path(replay, realised=False).mean()
     for k, info in enumerate(infos[1:]):
         mine = [s for s in found if max(s.decisions - 1, 0) == k]
         for part, weight in (("overrun", 2.0), ("queued", 0.5), ("idle", 0.1)):
@@ -107,12 +115,10 @@ def test_returns_are_what_the_schedule_costs(seed: int, skip: bool) -> None:
     replay = draw_replay(NumpyDice(100 + seed), rough=True)
     schedule, _, infos = play(env_of(replay, skip_forced=skip), at_random(seed))
     total = {name: sum(info[f"reward/{name}"] for info in infos[1:]) for name in OBJECTIVES}
-    bound = max(graph.lower_bound(replay, realised=False), 1e-6)
+    bound, scale = scales(replay)
     assert total["makespan"] == pytest.approx(-schedule.makespan / bound, rel=1e-9, abs=1e-12)
-    flow = schedule.workflow_finish - replay.arrival
-    path = max(graph.critical_path(replay, realised=False).mean(), 1e-6)
-    mean = (replay.weight * flow).sum() / replay.weight.sum()
-    assert total["flow_time"] == pytest.approx(-mean / path, rel=1e-9, abs=1e-12)
+    flow = float((replay.weight * (schedule.workflow_finish - replay.arrival)).sum())
+    assert total["flow_time"] == pytest.approx(-flow / scale, rel=1e-9, abs=1e-12)
     assert infos[-1]["metrics"]["makespan"] == schedule.makespan
     assert total["slo"] <= 0
 
