@@ -94,7 +94,7 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         return _usage_error(error)
     if code == 130:
-        complain("interrupted")
+        complain("interrupted", code=130)
     return code if isinstance(code, int) else 0
 
 
@@ -132,4 +132,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no Unicode shows question marks
-    sys.exit(run())
+    code = run()
+    # CPython remembers a Ctrl-C that passed through `exec`, as where a dataclass is made, and under `python -m` would
+    # end by that signal in spite of the exit code; another `exec` makes it forget.
+    exec("")  # noqa: S102
+    sys.exit(code)

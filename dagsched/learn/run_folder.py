@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ class RunFolder:
                     f"{self.path}: was started with another configuration ({'; '.join(changed[:3])}); resume with the "
                     "same one or choose another --out"
                 )
-        elif any(entry.name != LOCK for entry in self.path.iterdir()):
+        elif any(not _is_of_a_start(entry) for entry in self.path.iterdir()):
             raise ConfigError(f"{self.path}: exists; go on with --resume, or choose another --out")
 
     @property
@@ -89,7 +90,9 @@ class RunFolder:
         """The ``best/`` that was set aside, if one was, takes its place again."""
         if self._before.is_dir():
             _copy(self._before, self.best)
-            shutil.rmtree(self._before)
+            gone = self._before.with_name(f".{self._before.name}.{secrets.token_hex(6)}.tmp")
+            self._before.rename(gone)  # at once: half of it must never take the place of best/
+            shutil.rmtree(gone)
 
     @property
     def tensorboard(self) -> Path:
@@ -110,8 +113,8 @@ class RunFolder:
             "features": schema_hash(),
             "versions": {"dagsched": __version__, "python": platform.python_version(), "torch": torch.__version__},
         }
-        write_atomic(self.path / "config.yaml", self._config.dump())
         self.write_json("meta.json", meta)
+        write_atomic(self.path / "config.yaml", self._config.dump())  # last: where it is, there is a run
 
     def check_source(self, source: Mapping[str, Any]) -> None:
         """A resumed run must train on what it began with.
@@ -154,6 +157,11 @@ class RunFolder:
     def _steps(self) -> list[int]:
         names = [f.name for f in (self.path / "checkpoints").glob("step_*") if (f / STATE).is_file()]
         return sorted(int(name[5:]) for name in names if re.fullmatch(r"step_\d{1,12}", name))
+
+
+def _is_of_a_start(entry: Path) -> bool:
+    """Whether a file is of a run that was killed as it started: before there was anything to go on with."""
+    return entry.name in (LOCK, "meta.json") or (entry.name.startswith(".") and entry.name.endswith(".tmp"))
 
 
 def _copy(checkpoint: Path, to: Path) -> None:
