@@ -6,6 +6,7 @@ command needs is imported when it runs. Start with :func:`main`.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -133,7 +134,11 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no Unicode shows question marks
     code = run()
-    # CPython remembers a Ctrl-C that passed through `exec`, as where a dataclass is made, and under `python -m` would
-    # end by that signal in spite of the exit code; another `exec` makes it forget.
-    exec("")  # noqa: S102
+    if code == 130:
+        # At once: what an interrupt left half-imported can hang as Python shuts down, or turn the exit code into the
+        # signal. Worker processes end by themselves.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
     sys.exit(code)

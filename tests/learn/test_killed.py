@@ -94,7 +94,7 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path):
         Trainer(config(), out=tmp_path / "run")
     lock.release()
     with pytest.raises(ConfigError):  # a mistake of the configuration locks nothing and leaves no folder
-        Trainer(config(start="checkpoints/none-such"), out=tmp_path / "new")
+        Trainer(config(suite=str(tmp_path / "none-such.yaml")), out=tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
