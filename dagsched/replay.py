@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dagsched.cluster import Cluster
 from dagsched.declared import MOST_SIGMA, NOTHING, Declared, NoiseModel, Objective
 from dagsched.errors import ConfigError, InvalidReplayError
+from dagsched.frozen import restore
 from dagsched.workflow import MAX_INSTANCES, FloatArray, IntArray, Workflow, child_rows, natural_key
 from dagsched.workload import Workload
 
@@ -120,6 +121,11 @@ class Replay:
     child_idx: IntArray
     topological_order: IntArray
     _cache: dict[str, object] = field(default_factory=dict, repr=False)
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        """Unpickle with arrays that cannot be written to, and without what was derived."""
+        restore(self, state)
+        object.__setattr__(self, "_cache", {})
 
     @classmethod
     def build(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dagsched.frozen import restore
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray, IntArray
 
@@ -43,6 +44,8 @@ class Schedule:
     decision_task: IntArray
     truncated_decisions: int = 0
     timings_ms: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    __setstate__ = restore
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.errors import InvalidWorkflowError
+from dagsched.frozen import restore
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -127,6 +128,8 @@ class Workflow:
     states_arrival: bool = False
     states_estimates: bool = False
     topological_order: IntArray = field(init=False, repr=False)
+
+    __setstate__ = restore
 
     def __post_init__(self) -> None:
         _freeze_arrays(self)

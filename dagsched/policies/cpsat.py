@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,21 @@ def make_cp_sat(spec: str, options: Mapping[str, str]) -> PlanPolicy:
     repeats = workers == 1 and clock != "wall"
     _import_cp_model(spec)
 
-    def planner(replay: Replay, policy_seed: int) -> CpSatPlanner:
-        stream = np.random.SeedSequence([seed, policy_seed], spawn_key=(_SEED_DOMAIN,))
-        word = int(stream.generate_state(1)[0]) >> 1  # the solver takes 31 bits
-        return CpSatPlanner(spec, replay, time_limit, workers, word, deterministic=repeats)
+    return PlanPolicy(spec, partial(_planner, spec, time_limit, workers, seed, repeats), reproducible=repeats)
 
-    return PlanPolicy(spec, planner, reproducible=repeats)
+
+def _planner(
+    spec: str,
+    time_limit: float,
+    workers: int,
+    seed: int,
+    repeats: bool,
+    replay: Replay,
+    policy_seed: int,
+) -> CpSatPlanner:
+    stream = np.random.SeedSequence([seed, policy_seed], spawn_key=(_SEED_DOMAIN,))
+    word = int(stream.generate_state(1)[0]) >> 1  # the solver takes 31 bits
+    return CpSatPlanner(spec, replay, time_limit, workers, word, deterministic=repeats)
 
 
 class CpSatPlanner:

@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -327,14 +327,21 @@ def make_sampler(kind: str) -> Any:
         sgs = options.get("sgs", "parallel")
         if sgs not in ("parallel", "mixed"):
             raise PolicyError(f"policy {spec!r}: sgs is {sgs!r}, expected parallel or mixed")
-        return PlanPolicy(
-            spec,
-            lambda replay, policy_seed: SamplePlanner(
-                chosen, n, scales, (seed, policy_seed), replay, mixed=sgs == "mixed"
-            ),
-        )
+        return PlanPolicy(spec, partial(_sample_planner, chosen, n, scales, seed, sgs == "mixed"))
 
     return make
+
+
+def _sample_planner(
+    options: LearnedOptions,
+    n: int,
+    scales: tuple[float, ...],
+    seed: int,
+    mixed: bool,
+    replay: Replay,
+    policy_seed: int,
+) -> SamplePlanner:
+    return SamplePlanner(options, n, scales, (seed, policy_seed), replay, mixed=mixed)
 
 
 class SamplePlanner:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 
 from dagsched.errors import PolicyError, closest
@@ -25,6 +26,7 @@ from dagsched.policies.runners import (
     RandomPolicy,
     ScorePolicy,
 )
+from dagsched.replay import Replay
 from dagsched.search import options as search_options
 from dagsched.simulator import kernel
 
@@ -167,9 +169,13 @@ def _booking(name: str, description: str, rule: int) -> PolicyInfo:
     return PolicyInfo(name, description, "rule", lambda spec, _: BookingPolicy(spec, rule))
 
 
+def _list_planner(kind: str, replay: Replay, policy_seed: int) -> ListPlanner:  # noqa: ARG001
+    return ListPlanner(kind, replay)
+
+
 def _list(name: str, description: str) -> PolicyInfo:
     def make(spec: str, options: Options) -> Policy:  # noqa: ARG001
-        return PlanPolicy(spec, lambda replay, _seed: ListPlanner(name, replay))
+        return PlanPolicy(spec, partial(_list_planner, name))
 
     return PolicyInfo(name, description, "list", make)
 

@@ -20,6 +20,9 @@ from types import CodeType, ModuleType
 
 from dagsched.errors import PolicyError
 
+MODULE = "dagsched_user_rule_"
+"""How the names of the modules begin that rule files become."""
+
 _KEPT_AWAY = frozenset({*sys.stdlib_module_names, "dagsched", "__main__"})
 """Names that mean what they mean everywhere, whatever lies beside a rule."""
 
@@ -77,7 +80,7 @@ def _run(path: Path) -> RuleFile:
     """Execute the file while its folder comes first for imports; afterwards every other module is as it was."""
     texts: dict[Path, str] = {}
     finder = _Beside(path.parent, texts)
-    name = f"dagsched_user_rule_{_hash(str(path).encode('utf-8', 'surrogateescape'))[:16]}"
+    name = f"{MODULE}{_hash(str(path).encode('utf-8', 'surrogateescape'))[:16]}"
     loader = _FromText(name, str(path), texts)
     spec = spec_from_file_location(name, path, loader=loader)
     assert spec is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -290,6 +290,15 @@ class FunctionPolicy:
     name: str
     function: ScoreFunction
     reproducible: bool = True
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Of a rule file the spec is pickled: whoever unpickles it reads the file."""
+        from dagsched.policies.registry import make_policy
+        from dagsched.policies.rule_file import MODULE
+
+        if str(getattr(self.function, "__module__", "")).startswith(MODULE):
+            return make_policy, (self.name,)
+        return FunctionPolicy, (self.name, self.function, self.reproducible)
 
     def begin(self, simulator: Simulator) -> Runner:
         """See :class:`dagsched.policies.base.Policy`."""

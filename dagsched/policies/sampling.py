@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -115,7 +116,7 @@ def read_scales(spec: str, text: str | None) -> tuple[float, ...]:
 def make_sampling(spec: str, options: Mapping[str, str]) -> PlanPolicy:
     """The policy for a ``sampling`` spec; raises :class:`PolicyError` for wrong options."""
     chosen = SamplingOptions.parse(spec, options)
-    return PlanPolicy(spec, lambda replay, policy_seed: SamplingPlanner(spec, chosen, replay, policy_seed))
+    return PlanPolicy(spec, partial(SamplingPlanner, spec, chosen))
 
 
 class SamplingPlanner:
