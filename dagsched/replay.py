@@ -74,7 +74,8 @@ class Replay:
 
     Build one with :meth:`build`. Workflows are ordered by (arrival, name) and tasks within a workflow by
     natural id order, so that the order of the input changes nothing and flat index order is the last
-    tie-break of every rule. ``duration`` is the only field policies must never see.
+    tie-break of every rule; the order of submission is kept in ``place`` for the rules that go by it (first come,
+    first served). ``duration`` is the only field policies must never see.
 
     Attributes:
         noise, closed, objective: what is declared, fixed before any policy runs (:mod:`dagsched.declared`).
@@ -82,6 +83,8 @@ class Replay:
         local_index: ``[T]`` index of each flat task in its workflow.
         workflow_ptr: ``[W + 1]``; workflow ``w`` owns tasks ``workflow_ptr[w]:workflow_ptr[w + 1]``.
         workflow_of: ``[T]``.
+        place: ``[T]`` rank in the order of submission: by arrival, then as in the source (workflows in their order,
+            tasks in that of their workflow).
         arrival, deadline, weight: ``[W]``; no deadline is ``inf``.
         estimate, duration: ``[T, G]`` seconds, what is told and what will happen.
         demand: ``[T, R]`` per instance, columns in the cluster's order.
@@ -105,6 +108,7 @@ class Replay:
     local_index: IntArray
     workflow_ptr: IntArray
     workflow_of: IntArray
+    place: IntArray
     arrival: FloatArray
     deadline: FloatArray
     weight: FloatArray
@@ -250,6 +254,8 @@ class Replay:
             digest.update(json.dumps(settings, sort_keys=True).encode())
             for array in (self.arrival, self.estimate, self.duration, self.demand):
                 digest.update(np.ascontiguousarray(array).tobytes())
+            if (np.diff(self.place) < 0).any():  # submitted in another order than the flat one
+                digest.update(b"place" + self.place.tobytes())
             self._cache["digest"] = digest.hexdigest()
         return str(self._cache["digest"])
 
@@ -259,6 +265,19 @@ def cluster_for(workload: Workload) -> Cluster:
     from dagsched.cluster import default_cluster
 
     return workload.cluster if workload.cluster is not None else default_cluster()
+
+
+def _submission_order(workload: Workload, workflows: Sequence[Workflow], local_index: Sequence[IntArray]) -> IntArray:
+    """:attr:`Replay.place` of workflows in flat order, whose tasks are ``local_index[w]`` of their workflow."""
+    first, begin = {}, 0
+    for workflow in workload.workflows:
+        first[workflow.name] = begin
+        begin += len(workflow)
+    source = np.concatenate([first[w.name] + rows for w, rows in zip(workflows, local_index, strict=True)])
+    arrival = np.repeat([w.arrival for w in workflows], [len(w) for w in workflows])
+    place = np.empty(len(source), np.int64)
+    place[np.lexsort((source, arrival))] = np.arange(len(source))
+    return place
 
 
 def _natural_order(ids: Sequence[str]) -> IntArray:
@@ -297,6 +316,7 @@ def _flatten(workload: Workload, cluster: Cluster) -> dict[str, Any]:
         "local_index": np.concatenate(orders),
         "workflow_ptr": pointers,
         "workflow_of": np.repeat(np.arange(len(workflows)), sizes),
+        "place": _submission_order(workload, workflows, orders),
         "arrival": np.array([w.arrival for w in workflows]),
         "deadline": np.array([math.inf if w.deadline is None else w.deadline for w in workflows]),
         "weight": np.array([w.weight for w in workflows]),

@@ -49,6 +49,7 @@ from dagsched.simulator.kernel import (
     NONE,
     NOT_LATE,
     NOW,
+    ON_THE_WAY,
     READY,
     STUCK,
     ZERO,
@@ -56,6 +57,8 @@ from dagsched.simulator.kernel import (
     _any_eligible,
     _has_room,
     _log_decision,
+    _may_wait,
+    _outlast,
     _overdue,
     _start,
     entry,
@@ -149,13 +152,16 @@ def _add_flow(P, S, K, E, arrived, begun, now):
 
 
 @inner
-def _pass_time(P, S, K, E):
-    """Advance once and add up what that costs; the integrands are those of the state in which time begins to pass."""
+def _pass_time(P, S, K, E, forced):
+    """Advance once and add up what that costs; the integrands are those of the state in which time begins to pass.
+
+    ``forced``: as part of a WAIT that the starvation guard forces.
+    """
     _measure(P, S, K, E)
     begun, arrived = S.clock[NOW], S.counter[ARRIVED]
     if arrived == 0:
         begun = P.workflow[0].arrival
-    status = _advance(P, S)
+    status = _outlast(P, S) if forced else _advance(P, S)
     now = S.clock[NOW]
     if now > begun:
         E.gained[TIME] += now - begun
@@ -193,7 +199,7 @@ def _consider(P, S, K, X, L, E, V):
     wait = len(E.candidate)
     for k in range(wait):
         V.mask[k] = 0
-    V.mask[wait] = forced == NONE or (forced == NOT_LATE and E.switch[MAY_WAIT] and S.counter[EVENTS] > 0)
+    V.mask[wait] = forced == NONE or (forced == NOT_LATE and E.switch[MAY_WAIT] and _may_wait(P, S))
     legal, one = ZERO + V.mask[wait], ZERO + wait
     for k in range(count):
         if forced == NOT_LATE or forced == E.eligible[E.candidate[k]]:
@@ -234,20 +240,22 @@ def step(P, S, truth, K, X, L, N, E, V, action):
     wait = len(E.candidate)
     if action >= 0 and (action > wait or not V.mask[action]):
         return ILLEGAL
-    choice, passing = action, False
+    choice, passing, forced = action, False, False
     while True:
         if not _has_room(P, S):
             E.counter[PENDING] = choice
             return GROW
         if choice == wait:
+            forced = P.setting[MAX_WAIT] < np.inf and _overdue(P, S)[0] == NONE
             _log_decision(S, NONE)
             passing = True
         elif choice >= 0:
             _take(P, S, truth, E, choice)
         while S.counter[LEFT] > 0 and (passing or S.counter[ARRIVED] == 0 or not _any_eligible(P, S)):
-            passing = False
-            if _pass_time(P, S, K, E) == STUCK:
+            status = _pass_time(P, S, K, E, forced)
+            if status == STUCK:
                 return STUCK
+            passing = forced = status == ON_THE_WAY
         if S.counter[LEFT] == 0:
             _show_end(P, S, K, X, N, E, V)
             return DONE

@@ -17,7 +17,7 @@ from dagsched.features import kernel as features
 from dagsched.features import schema
 from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_global, fill_groups, fill_task
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import ARRIVED, EVENTS, READY, inner
+from dagsched.simulator.kernel import ARRIVED, READY, _may_wait, inner
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
@@ -216,7 +216,7 @@ def _flat_groups(P, S, E, V, at):
 
 
 @inner
-def _flat_state(S, X, N, E, V, at):
+def _flat_state(P, S, X, N, E, V, at):
     """The schema's global features, four figures more, and the past windows, from place ``at`` on."""
     for k in range(len(E.general)):
         V.flat[at + k] = _unit(E.general[k], N.global_way[k])
@@ -225,7 +225,7 @@ def _flat_state(S, X, N, E, V, at):
     V.flat[at] = late / due if due > 0 else 0.0
     wait = E.waited[0] / started * X.signal[PER_SCALE] if started > 0 else 0.0
     V.flat[at + 1] = _unit(wait, SATURATE)
-    V.flat[at + 2] = 1.0 if S.counter[EVENTS] > 0 else 0.0
+    V.flat[at + 2] = 1.0 if _may_wait(P, S) else 0.0
     eligible = X.signal[ELIGIBLE]
     V.flat[at + 3] = _unit(1.0 - E.counter[COUNT] / eligible, AS_IS) if eligible > 0 else 0.0
     at += EXTRAS
@@ -244,7 +244,7 @@ def fill_view(P, S, K, X, N, E, V):
     _show_candidates(P, S, K, X, N, E, V)
     if len(V.candidate_task) == 0:
         at = _flat_groups(P, S, E, V, len(E.candidate) * TASK_COLUMNS)
-        _flat_state(S, X, N, E, V, at)
+        _flat_state(P, S, X, N, E, V, at)
         return
     for k in range(len(E.general)):
         V.general[k] = _scaled(E.general[k], N.global_mean[k], N.global_per[k], E.setting[CLIP])

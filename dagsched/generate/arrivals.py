@@ -148,7 +148,7 @@ def recorded(workload: Workload, cluster: Cluster, load: float | None = None) ->
     Raises:
         ConfigError: for a load where all workflows arrive at once; see :func:`poisson_rate`.
     """
-    ordered = sorted(workload.workflows, key=lambda workflow: (workflow.arrival, natural_key(workflow.name)))
+    ordered = sorted(workload.workflows, key=lambda workflow: workflow.arrival)
     first, last = ordered[0].arrival, ordered[-1].arrival
     factor = 1.0
     if load is not None:
@@ -177,7 +177,10 @@ def _check_last(times: Sequence[float], load: float) -> None:
 def _at_times(
     workload: Workload, workflows: Sequence[Workflow], times: Sequence[float], *, closed: bool = False
 ) -> Workload:
-    """The workflows moved to the times, each deadline with its workflow; generated arrivals are not known before."""
+    """The workflows moved to the times, each deadline with its workflow; generated arrivals are not known before.
+
+    Workflows that arrive together stay in the order of the source.
+    """
     moved = [
         workflow.with_(
             arrival=time,
@@ -185,6 +188,8 @@ def _at_times(
         )
         for workflow, time in zip(workflows, times, strict=True)
     ]
+    place = {workflow.name: k for k, workflow in enumerate(workload.workflows)}
+    moved.sort(key=lambda workflow: (workflow.arrival, place[workflow.name]))
     timed = replace(workload, workflows=tuple(moved), known_makespan=None)  # published for other arrivals
     noise = (
         workload.nature.noise

@@ -98,7 +98,8 @@ class ObservedState:
 class ScoreFunction(Protocol):
     """A user's own rule: ``f(state)`` returns one score per eligible task (``[E]``); the largest runs next.
 
-    A task with score NaN does not run now; NaN for every task means WAIT (legal while something runs).
+    A task with score NaN does not run now; NaN for every task means WAIT (legal while something runs, and at ticks
+    under a finite ``max_wait``).
     """
 
     def __call__(self, state: ObservedState) -> NDArray[np.float64]:

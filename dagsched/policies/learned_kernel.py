@@ -30,7 +30,6 @@ from dagsched.features.schema import CLIP, MOST_CANDIDATES
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,
-    EVENTS,
     FRESH,
     GROW,
     INDEX,
@@ -47,9 +46,11 @@ from dagsched.simulator.kernel import (
     _fits_somewhere,
     _has_room,
     _log_decision,
+    _may_wait,
     _overdue,
     _place,
     _start,
+    _wait_forced,
     entry,
     inner,
     uniform,
@@ -180,18 +181,17 @@ def run_by_linear(P, S, truth, K, X, L, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node = NOT_LATE, NONE
+        task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
             task, node = _overdue(P, S)
+            forced = task == -1
         if task == -2:
             task, node = choose_linear(P, S, K, X, L)
         if task >= 0:
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if P.setting[MAX_WAIT] < np.inf and S.counter[EVENTS] > 0 and _any_eligible(P, S):
-            _log_decision(S, NONE)
-        status = _advance(P, S)
+        status = _wait_forced(P, S) if forced else _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -509,7 +509,7 @@ def logits(P, S, K, X, L, N, W):
         if len(W.noise) > 0:
             W.logit[k] += W.noise[task]
     W.logit[count] = -np.inf
-    if N.setting[MAY_WAIT] > 0 and S.counter[EVENTS] > 0:
+    if N.setting[MAY_WAIT] > 0 and _may_wait(P, S):
         W.logit[count] = _wait_logit(N, W, count)
     return count
 
@@ -552,7 +552,7 @@ def _write(P, S, X, W, R, count, action):
             R.q[at, group, k] = W.q[group, k]
     R.action[at] = action
     R.time[at] = S.clock[NOW]
-    R.can_wait[at] = S.counter[EVENTS] > 0
+    R.can_wait[at] = _may_wait(P, S)
     R.row_ptr[at + 1] = row + count
     W.counter[RECORDED] = at + 1
     W.counter[ROWS] = row + count
@@ -590,9 +590,10 @@ def run_by_network(P, S, truth, K, X, L, N, W, R, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node = NOT_LATE, NONE
+        task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
             task, node = _overdue(P, S)
+            forced = task == -1
         if task == -2:
             task, node = choose_network(P, S, K, X, L, N, W, R)
         if task == -4:
@@ -601,9 +602,9 @@ def run_by_network(P, S, truth, K, X, L, N, W, R, most):
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if task == -3 or (P.setting[MAX_WAIT] < np.inf and S.counter[EVENTS] > 0 and _any_eligible(P, S)):
+        if task == -3:
             _log_decision(S, NONE)
-        status = _advance(P, S)
+        status = _wait_forced(P, S) if forced else _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE

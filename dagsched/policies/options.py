@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -19,3 +20,19 @@ def option_int(spec: str, options: Mapping[str, str], key: str, default: int, le
         expected = f"a whole number >= {least} of at most 12 digits"
         raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected {expected}")
     return int(text)
+
+
+def option_float(spec: str, options: Mapping[str, str], key: str, default: float, least: float) -> float:
+    """A number from the options of a spec.
+
+    Raises:
+        PolicyError: naming the option, what was found and what is expected.
+    """
+    text = options.get(key, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not least <= value < math.inf:
+        raise PolicyError(f"policy {spec!r}: {key} is {text!r}, expected a number >= {least:g}")
+    return value

@@ -15,7 +15,7 @@ from dagsched.errors import PolicyError, closest
 from dagsched.policies import cpsat, learned, rules, sampling
 from dagsched.policies.base import Policy
 from dagsched.policies.listing import ListPlanner
-from dagsched.policies.options import option_int
+from dagsched.policies.options import option_float, option_int
 from dagsched.policies.rule_file import load_rule
 from dagsched.policies.runners import (
     BookingPolicy,
@@ -32,6 +32,11 @@ from dagsched.simulator import kernel
 
 Options = Mapping[str, str]
 _TRAINED = ("learned", "planner")
+PUBLISHED_EPS = 0.0
+TETRIS_OPTIONS = {
+    "score": "published = alignment + eps x 1 / least estimate in s; ties: earlier arrival, then place in the source",
+    "eps": f"seconds, with score=published ({PUBLISHED_EPS:g} = alignment alone, the packer)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,18 @@ def _score(name: str, description: str, rule: int, batch_key: KeyFunction | None
     return PolicyInfo(name, description, "rule", make)
 
 
+def _make_tetris(spec: str, options: Options) -> Policy:
+    if "score" not in options:
+        if "eps" in options:
+            raise PolicyError(
+                f"policy {spec!r}: eps is an option of score=published; write tetris:score=published:eps=..."
+            )
+        return ScorePolicy(spec, kernel.TETRIS)
+    if options["score"] != "published":
+        raise PolicyError(f"policy {spec!r}: score is {options['score']!r}, expected published")
+    return ScorePolicy(spec, kernel.PACKER, shortness=option_float(spec, options, "eps", PUBLISHED_EPS, 0.0))
+
+
 def _booking(name: str, description: str, rule: int) -> PolicyInfo:
     return PolicyInfo(name, description, "rule", lambda spec, _: BookingPolicy(spec, rule))
 
@@ -204,7 +221,7 @@ _POLICIES: dict[str, PolicyInfo] = {
         _priority("mts", "most total successors first (RCPSP)", rules.mts),
         _score("srw", "smallest remaining workflow work first", kernel.SRW),
         _score("srw*cp", "srw with 0.02 x bottom level against it", kernel.SRW_CP),
-        _score("tetris", "best alignment of demand with free capacity first", kernel.TETRIS),
+        PolicyInfo("tetris", "best alignment of demand with free capacity first", "rule", _make_tetris, TETRIS_OPTIONS),
         _score("tetris+srw", "alignment against remaining workflow work, each by its mean", kernel.TETRIS_SRW),
         _priority("graphene", "troublesome tasks and their ancestors first (after Grandl et al. 2016)", rules.graphene),
         _score("cp+demand", "bottom level / max + demand / capacity", kernel.CP_DEMAND, rules.cp_demand),

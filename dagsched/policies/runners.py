@@ -86,11 +86,12 @@ class RandomPolicy:
 
 
 def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) -> Buckets:
-    """Empty buckets for the given keys ``[T]``."""
+    """Empty buckets for the given keys ``[T]``; ``by_ready``: first come, first served, whatever the keys."""
     classes = len(problem.class_task)
     sizes = np.bincount(problem.task["klass"], minlength=classes)
     return Buckets(
         key=np.array(key, np.float64),
+        tie=np.array(problem.place if by_ready else problem.tie, np.int64),
         class_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         heap=np.zeros(len(key), np.int64),
         size=np.zeros(classes, np.int64),
@@ -107,13 +108,15 @@ def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) ->
 class ScorePolicy:
     """Run the eligible task of largest score, where scores change with time, free capacity or progress.
 
-    ``batch_key`` is the same score where everything is known at the start and it cannot change.
+    ``batch_key`` is the same score where everything is known at the start and it cannot change; ``shortness`` is what
+    the published Tetris adds for 1 / estimate, in seconds.
     """
 
     name: str
     rule: int
     needs_below: bool = False
     batch_key: KeyFunction | None = None
+    shortness: float = 0.0
     reproducible: bool = True
 
     def begin(self, simulator: Simulator) -> Runner:
@@ -128,7 +131,7 @@ class ScorePolicy:
             _drive(
                 simulator,
                 most,
-                lambda n: kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, n),
+                lambda n: kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, self.shortness, n),
                 {kernel.GROW: simulator.grow},
             )
 
@@ -233,7 +236,7 @@ class PlanPolicy:
             _check_plan(self.name, simulator, plan)
             rest = [_rest_of(follow, plans)] if plans else []
             plans[:] = [*rest, plan]
-            follow = _new_follow(problem, plans, arrived)
+            follow = _new_follow(problem, plans, arrived, waiting=int(follow.counter[1]))
 
         def run(most: int) -> None:
             _drive(
@@ -264,7 +267,7 @@ def _rest_of(follow: Follow, plans: list[Plan]) -> Plan:
     return Plan(follow.task[keep], nodes[keep], follow.left[keep], follow.start[keep])
 
 
-def _new_follow(problem: Problem, plans: list[Plan], workflows: int) -> Follow:
+def _new_follow(problem: Problem, plans: list[Plan], workflows: int, *, waiting: int = 0) -> Follow:
     nodes = len(problem.node_group)
     none = np.zeros(0, np.int64)
     task = np.concatenate([none, *(plan.task for plan in plans)]).astype(np.int64)
@@ -279,7 +282,7 @@ def _new_follow(problem: Problem, plans: list[Plan], workflows: int) -> Follow:
         queue=queue,
         head=np.concatenate([[0], last[:-1]]).astype(np.int64),
         last=last,
-        counter=np.array([workflows], np.int64),
+        counter=np.array([workflows, waiting], np.int64),
     )
 
 
@@ -320,7 +323,8 @@ class FunctionPolicy:
         state = simulator.observe()
         if not len(state.eligible):  # overdue work fits nowhere: only WAIT is legal
             return simulator.wait()
-        choice = self._choose(state.eligible, self._scores(state), tie)
+        forced = simulator.is_forced  # then the overdue task alone is eligible, and WAIT is not legal
+        choice = int(state.eligible[0]) if forced else self._choose(state.eligible, self._scores(state), tie)
         if choice < 0:
             if not simulator.can_wait:
                 raise PolicyError(

@@ -158,12 +158,12 @@ class KeyBase:
 class ScoreBase:
     """A rule whose scores change."""
 
-    def __init__(self, name: str, rule: int) -> None:
-        self.name, self.rule = name, rule
+    def __init__(self, name: str, policy: ScorePolicy) -> None:
+        self.name, self.rule, self.shortness = name, policy.rule, policy.shortness
 
     def roll(self, desk: Desk, most: int = MANY) -> int:
         """See :class:`Base`."""
-        return int(kernel.run_by_score(desk.problem, desk.scratch, desk.truth, self.rule, most))
+        return int(kernel.run_by_score(desk.problem, desk.scratch, desk.truth, self.rule, self.shortness, most))
 
     def pick(self, desk: Desk, legal: IntArray) -> int:  # noqa: ARG002
         """See :class:`Base`."""
@@ -274,5 +274,5 @@ def rule_base(desk: Desk, spec: str, rule: str) -> Base:
     if isinstance(policy, PriorityPolicy) and policy.key is not None:
         return KeyBase(rule, policy.key(replay, problem))
     if isinstance(policy, ScorePolicy):
-        return ScoreBase(rule, policy.rule)
+        return ScoreBase(rule, policy)
     raise PolicyError(f"policy {spec!r}: prior is {rule!r}, expected ppo, evolved or a rule with a priority or a score")

@@ -20,7 +20,6 @@ from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,
     DONE,
-    EVENTS,
     GROW,
     MAX_WAIT,
     NONE,
@@ -30,6 +29,7 @@ from dagsched.simulator.kernel import (
     _any_eligible,
     _fits_somewhere,
     _has_room,
+    _may_wait,
     _overdue,
     cold,
     entry,
@@ -209,7 +209,7 @@ def _expand(P, D, N, T, node):  # type: ignore[no-untyped-def]
             T.task[at] = T.task[at - 1]
             at -= 1
         T.task[at] = task
-    if forced < 0 and T.counter[WAITING] and D.counter[EVENTS] > 0:
+    if forced < 0 and T.counter[WAITING] and _may_wait(P, D):
         T.task[first + count] = WAIT
         count += 1
     total = 0.0

@@ -23,6 +23,8 @@ NOW, LAST_TICK = 0, 1
 ALLOCS, EVENTS, READY, ARRIVED, LEFT, DECISIONS, RELEASES, EPOCH, CURSOR, WAITS, FRESH, FREED, DRAWS = range(13)
 # What `advance` and the runners return.
 DECIDE, DONE, GROW, STUCK, ARRIVAL = range(5)
+ON_THE_WAY = 7
+"""What `outlast` returns while the WAIT that it is part of goes on."""
 # Slots of Problem.setting (float) and Problem.switch (int).
 INTERVAL, MAX_WAIT = 0, 1
 PLACEMENT, PER_DECISION, TRANSFERS, PLACEMENT_SEED = range(4)
@@ -35,7 +37,7 @@ ZERO: Any = np.int64(0)
 INDEX: Any = np.int64(2**63 - 1)
 EARLIEST_FINISH, BEST_FIT, LEAST_LOADED, ROUND_ROBIN_NODES, RANDOM_NODE = range(5)
 # Scored rules.
-HRRN, SRW, SRW_CP, ROUND_ROBIN, WEIGHTED_FAIR, TETRIS, TETRIS_SRW, CP_DEMAND, CP_DEMAND_WORK = range(9)
+HRRN, SRW, SRW_CP, ROUND_ROBIN, WEIGHTED_FAIR, TETRIS, TETRIS_SRW, CP_DEMAND, CP_DEMAND_WORK, PACKER = range(10)
 MIN_MIN, MAX_MIN, SUFFERAGE = range(3)
 
 
@@ -58,6 +60,7 @@ TASK_CONSTANTS = np.dtype(
         ("area", "f8"),  # share x fastest, of one instance
         ("below", "f8"),  # area of the task and its distinct descendants, all instances
         ("tie", "i8"),  # place in the common tie order; smaller runs first
+        ("place", "i8"),  # place in the order of submission, for the rules that go by it: fcfs, round-robin, PACKER
         ("instances", "i8"),
         ("milestone", "i8"),  # 1 = runs on no node
         ("klass", "i8"),  # demand class
@@ -158,6 +161,11 @@ class Problem(NamedTuple):
     def tie(self) -> IntArray:
         """``[T]``."""
         return np.ascontiguousarray(self.task["tie"])
+
+    @property
+    def place(self) -> IntArray:
+        """``[T]``."""
+        return np.ascontiguousarray(self.task["place"])
 
     @property
     def workflow_of(self) -> IntArray:
@@ -788,6 +796,78 @@ def _overdue(P, S):
     return (NONE if any_late else NOT_LATE), NONE
 
 
+@inner
+def _may_wait(P, S):
+    """WAIT is legal while work runs, and at ticks under a guard: the next tick always comes and reveals nothing."""
+    return S.counter[EVENTS] > 0 or (P.setting[INTERVAL] > 0 and P.setting[MAX_WAIT] < np.inf)
+
+
+@inner
+def _release_tick(P, S):
+    """The next tick at which some task that fits now is overdue, as long as nothing else happens; inf if none fits."""
+    oldest = np.inf
+    for k in range(S.counter[READY]):
+        task = S.ready[k]
+        if S.task[task].ready_time < oldest and _fits_somewhere(P, S, task):
+            oldest = S.task[task].ready_time
+    if oldest == np.inf:
+        return np.inf
+    tick = _next_tick(P, S)
+    k = np.floor((oldest + P.setting[MAX_WAIT]) / P.setting[INTERVAL]) - 1.0
+    for _ in range(4):
+        if tick - oldest > P.setting[MAX_WAIT]:
+            break
+        tick = max(tick, k * P.setting[INTERVAL])
+        k += 1.0
+    return tick
+
+
+@cold
+def _outlast(P, S):
+    """One event of the WAIT that the guard forces: DECIDE once overdue work may start, ON_THE_WAY before.
+
+    Ticks at which nothing may start are passed over in one step, however many there are.
+    """
+    if P.setting[INTERVAL] <= 0:
+        status = _advance(P, S)
+        return ON_THE_WAY if status == DECIDE and _overdue(P, S)[0] == -1 else status
+    if S.counter[LEFT] == 0:
+        return DONE
+    if S.counter[EVENTS] > 0 and S.event_time[0] <= S.clock[NOW]:
+        _settle(P, S)  # zero-duration work of this very tick: decide again at the same tick
+        if S.counter[LEFT] == 0:
+            return DONE
+        return DECIDE if _overdue(P, S)[0] >= 0 else ON_THE_WAY
+    time, tick = _next_event(P, S), _release_tick(P, S)
+    if tick < time:
+        S.clock[NOW] = tick
+        S.clock[LAST_TICK] = tick
+        S.counter[EPOCH] += 1
+        return DECIDE if _overdue(P, S)[0] >= 0 else ON_THE_WAY
+    if time == np.inf:
+        return STUCK
+    S.clock[NOW] = time
+    _settle(P, S)
+    return DONE if S.counter[LEFT] == 0 else ON_THE_WAY
+
+
+@cold
+def _wait_forced(P, S):
+    """The WAIT that the guard forces, in one step and logged once: to the next moment at which overdue work may start.
+
+    While nothing fits there is no decision, and nothing is logged.
+    """
+    while not _any_eligible(P, S):
+        status = _advance(P, S)
+        if status != DECIDE or _overdue(P, S)[0] != -1:
+            return status
+    _log_decision(S, NONE)
+    status = ON_THE_WAY
+    while status == ON_THE_WAY:
+        status = _outlast(P, S)
+    return status
+
+
 # --------------------------------------------------------------------------- choosing by fixed priority
 
 
@@ -804,7 +884,8 @@ class Buckets(NamedTuple):
     blocked classes on (-1: none).
     """
 
-    key: FloatArray  # [T] larger first, then Problem.tie
+    key: FloatArray  # [T] larger first
+    tie: IntArray  # [T] among equal keys smaller first: Problem.tie, or Problem.place for first come, first served
     class_ptr: IntArray  # [C + 1]
     heap: IntArray  # [T] task heaps, one segment a class
     size: IntArray  # [C]
@@ -828,11 +909,11 @@ def reset_buckets(B):
 
 
 @inner
-def _first(P, B, a, b):
+def _first(B, a, b):
     """Whether task a runs before task b."""
     if B.key[a] != B.key[b]:
         return B.key[a] > B.key[b]
-    return P.task[a].tie < P.task[b].tie
+    return B.tie[a] < B.tie[b]
 
 
 @inner
@@ -844,7 +925,7 @@ def _push_task(P, B, task):
     while hole > 0:
         above = ((hole - 1) >> 1) & INDEX
         other = B.heap[base + above] & INDEX
-        if _first(P, B, other, task):
+        if _first(B, other, task):
             break
         B.heap[base + hole] = other
         hole = above
@@ -852,7 +933,7 @@ def _push_task(P, B, task):
 
 
 @inner
-def _pop_task(P, B, klass):
+def _pop_task(B, klass):
     base = B.class_ptr[klass] & INDEX
     size = (B.size[klass] - 1) & INDEX
     B.size[klass] = size
@@ -862,9 +943,9 @@ def _pop_task(P, B, klass):
         child = (2 * hole + 1) & INDEX
         if child >= size:
             break
-        if child + 1 < size and _first(P, B, B.heap[base + child + 1], B.heap[base + child]):
+        if child + 1 < size and _first(B, B.heap[base + child + 1], B.heap[base + child]):
             child += 1
-        if _first(P, B, last, B.heap[base + child]):
+        if _first(B, last, B.heap[base + child]):
             break
         B.heap[base + hole] = B.heap[base + child]
         hole = child
@@ -872,20 +953,20 @@ def _pop_task(P, B, klass):
 
 
 @inner
-def _head_first(P, B, a, key_a, b, key_b):
+def _head_first(B, a, key_a, b, key_b):
     """Whether class a's first task, of key `key_a`, runs before class b's."""
     if key_a != key_b:
         return key_a > key_b
-    return P.task[B.heap[B.class_ptr[a]]].tie < P.task[B.heap[B.class_ptr[b]]].tie
+    return B.tie[B.heap[B.class_ptr[a]]] < B.tie[B.heap[B.class_ptr[b]]]
 
 
 @inner
-def _class_up(P, B, hole):
+def _class_up(B, hole):
     klass = B.order[hole] & INDEX
     key = B.key[B.heap[B.class_ptr[klass]]]
     while hole > 0:
         above = ((hole - 1) >> 1) & INDEX
-        if _head_first(P, B, B.order[above], B.order_key[above], klass, key):
+        if _head_first(B, B.order[above], B.order_key[above], klass, key):
             break
         B.order[hole] = B.order[above]
         B.order_key[hole] = B.order_key[above]
@@ -897,7 +978,7 @@ def _class_up(P, B, hole):
 
 
 @inner
-def _class_down(P, B, hole):
+def _class_down(B, hole):
     klass = B.order[hole] & INDEX
     key = B.key[B.heap[B.class_ptr[klass]]]
     size = B.counter[0] & INDEX
@@ -906,10 +987,10 @@ def _class_down(P, B, hole):
         if child >= size:
             break
         if child + 1 < size and _head_first(
-            P, B, B.order[child + 1], B.order_key[child + 1], B.order[child], B.order_key[child]
+            B, B.order[child + 1], B.order_key[child + 1], B.order[child], B.order_key[child]
         ):
             child += 1
-        if _head_first(P, B, klass, key, B.order[child], B.order_key[child]):
+        if _head_first(B, klass, key, B.order[child], B.order_key[child]):
             break
         B.order[hole] = B.order[child]
         B.order_key[hole] = B.order_key[child]
@@ -921,19 +1002,19 @@ def _class_down(P, B, hole):
 
 
 @inner
-def _insert_class(P, B, klass):
+def _insert_class(B, klass):
     B.order[B.counter[0]] = klass
     B.counter[0] += 1
-    _class_up(P, B, B.counter[0] - 1)
+    _class_up(B, B.counter[0] - 1)
 
 
 @inner
-def _drop_first_class(P, B, slot):
+def _drop_first_class(B, slot):
     B.slot[B.order[0]] = slot
     B.counter[0] -= 1
     if B.counter[0] > 0:
         B.order[0] = B.order[B.counter[0]]
-        _class_down(P, B, 0)
+        _class_down(B, 0)
 
 
 @inner
@@ -947,9 +1028,9 @@ def _take_news(P, S, B):
         _push_task(P, B, task)
         if B.slot[klass] == -1:
             B.only[klass] = -1
-            _insert_class(P, B, klass)
+            _insert_class(B, klass)
         elif B.slot[klass] >= 0 and B.heap[B.class_ptr[klass]] == task:
-            _class_up(P, B, B.slot[klass])
+            _class_up(B, B.slot[klass])
     S.counter[FRESH] = 0
     freed = S.counter[FREED]
     if freed == 0:
@@ -979,7 +1060,7 @@ def _unblock(P, S, B, node, only):
         klass = B.blocked[j] & INDEX
         if _node_fits(P, S, P.class_task[klass], node):
             B.only[klass] = only
-            _insert_class(P, B, klass)
+            _insert_class(B, klass)
         else:
             B.blocked[kept] = klass
             kept += 1
@@ -995,14 +1076,14 @@ def _best_blocked(P, S, B, node):
         klass = B.blocked[j] & INDEX
         base = B.class_ptr[klass] & INDEX
         while B.size[klass] > 0 and S.task[B.heap[base]].unstarted == 0:
-            _pop_task(P, B, klass)
+            _pop_task(B, klass)
         if B.size[klass] == 0:
             B.slot[klass] = -1
             continue
         B.blocked[kept] = klass
         kept += 1
         head = B.heap[base] & INDEX
-        if (best < 0 or _first(P, B, head, best)) and _node_fits(P, S, head, node):
+        if (best < 0 or _first(B, head, best)) and _node_fits(P, S, head, node):
             best = head
     B.counter[1] = kept
     return best
@@ -1017,11 +1098,11 @@ def choose_by_priority(P, S, B):
         klass = B.order[0] & INDEX
         task = B.heap[B.class_ptr[klass] & INDEX] & INDEX
         if S.task[task].unstarted == 0:
-            _pop_task(P, B, klass)
+            _pop_task(B, klass)
             if B.size[klass] == 0:
-                _drop_first_class(P, B, -1)
+                _drop_first_class(B, -1)
             else:
-                _class_down(P, B, 0)
+                _class_down(B, 0)
             continue
         where = B.only[klass]
         if where < 0:
@@ -1033,11 +1114,11 @@ def choose_by_priority(P, S, B):
             break
         B.blocked[B.counter[1]] = klass
         B.counter[1] += 1
-        _drop_first_class(P, B, -2)
+        _drop_first_class(B, -2)
     if B.counter[3] >= 0:
         node = B.counter[3] & INDEX
         task = _best_blocked(P, S, B, node)
-        if task >= 0 and (first < 0 or _first(P, B, task, first)):
+        if task >= 0 and (first < 0 or _first(B, task, first)):
             return task, node
         if first < 0:
             B.counter[3] = -1
@@ -1050,18 +1131,17 @@ def go_by_priority(P, S, truth, B, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node = NOT_LATE, NONE
+        task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
             task, node = _overdue(P, S)
+            forced = task == -1
         if task == -2:
             task, node = choose_by_priority(P, S, B)
         if task >= 0:
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if P.setting[MAX_WAIT] < np.inf and S.counter[EVENTS] > 0 and _any_eligible(P, S):
-            _log_decision(S, NONE)
-        status = _advance(P, S)
+        status = _wait_forced(P, S) if forced else _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -1078,7 +1158,7 @@ def run_by_priority(P, S, truth, B, most):
 
 @inner
 def _alignment(P, S, task):
-    """Tetris: largest sum over resources of demand x free / capacity^2 over the nodes that fit."""
+    """Tetris: largest sum over resources of demand x free / capacity^2 over the nodes that fit now."""
     best = -np.inf
     for node in range(len(P.node_group)):
         if _node_fits(P, S, task, node):
@@ -1092,7 +1172,7 @@ def _alignment(P, S, task):
 
 
 @inner
-def _score(P, S, rule, task, mean_alignment, mean_left):
+def _score(P, S, rule, shortness, task, mean_alignment, mean_left):
     now = S.clock[NOW]
     w = P.task[task].workflow
     if rule == HRRN:
@@ -1109,6 +1189,12 @@ def _score(P, S, rule, task, mean_alignment, mean_left):
         return -S.workflow[w].service / P.workflow[w].weight
     if rule == TETRIS:
         return _alignment(P, S, task)
+    if rule == PACKER:
+        aligned = _alignment(P, S, task)
+        if shortness > 0:
+            seconds = P.task[task].fastest
+            aligned += shortness / seconds if seconds > 0 else np.inf
+        return aligned
     if rule == TETRIS_SRW:
         return _alignment(P, S, task) / mean_alignment - S.workflow[w].left / mean_left
     level = P.workflow[S.counter[ARRIVED] - 1].prefix_bottom
@@ -1123,8 +1209,12 @@ def _score(P, S, rule, task, mean_alignment, mean_left):
 
 
 @inner
-def choose_by_score(P, S, rule):
-    """(task, node): the eligible task of largest score, ties by Problem.tie; (-1, -1) if nothing is eligible."""
+def choose_by_score(P, S, rule, shortness):
+    """(task, node): the eligible task of largest score, ties by Problem.tie; (-1, -1) if nothing is eligible.
+
+    Ties of round-robin and of the published Tetris go by Problem.place.
+    """
+    by_place = rule in (ROUND_ROBIN, PACKER)
     S.counter[FRESH] = 0
     mean_alignment, mean_left = 1.0, 1.0
     if rule == TETRIS_SRW:
@@ -1144,9 +1234,11 @@ def choose_by_score(P, S, rule):
         task = S.ready[k]
         if S.class_blocked[P.task[task].klass] == S.counter[RELEASES]:
             continue
-        score = _score(P, S, rule, task, mean_alignment, mean_left)
-        if best >= 0 and (score < best_score or (score == best_score and P.task[task].tie > P.task[best].tie)):
-            continue
+        score = _score(P, S, rule, shortness, task, mean_alignment, mean_left)
+        if best >= 0 and score <= best_score:
+            behind = P.task[task].place > P.task[best].place if by_place else P.task[task].tie > P.task[best].tie
+            if score < best_score or behind:
+                continue
         if _fits_somewhere(P, S, task):
             best, best_score = task, score
     if best < 0:
@@ -1155,23 +1247,25 @@ def choose_by_score(P, S, rule):
 
 
 @entry
-def run_by_score(P, S, truth, rule, most):
-    """Run to the end (or for `most` decisions) with a score computed at each decision."""
+def run_by_score(P, S, truth, rule, shortness, most):
+    """Run to the end (or for `most` decisions) with a score computed at each decision.
+
+    `shortness` is what PACKER adds for 1 / estimate, in seconds.
+    """
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node = NOT_LATE, NONE
+        task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
             task, node = _overdue(P, S)
+            forced = task == -1
         if task == -2:
-            task, node = choose_by_score(P, S, rule)
+            task, node = choose_by_score(P, S, rule, shortness)
         if task >= 0:
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        if P.setting[MAX_WAIT] < np.inf and S.counter[EVENTS] > 0 and _any_eligible(P, S):
-            _log_decision(S, NONE)
-        status = _advance(P, S)
+        status = _wait_forced(P, S) if forced else _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -1456,9 +1550,10 @@ def run_by_booking(P, S, truth, K, rule, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node, several = NOT_LATE, NONE, ZERO
+        task, node, several, forced = NOT_LATE, NONE, ZERO, False
         if P.setting[MAX_WAIT] < np.inf:
             task, node = _overdue(P, S)
+            forced = task == -1
         if task == -2:
             task, node, several = choose_by_booking(P, S, K, rule)
         if task == -3:
@@ -1467,9 +1562,9 @@ def run_by_booking(P, S, truth, K, rule, most):
             _start(P, S, truth, task, node, several)
             most -= 1
             continue
-        if S.counter[EVENTS] > 0 and _any_eligible(P, S):
+        if not forced and _may_wait(P, S) and _any_eligible(P, S):
             _log_decision(S, NONE)
-        status = _advance(P, S)
+        status = _wait_forced(P, S) if forced else _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -1487,7 +1582,7 @@ class Follow(NamedTuple):
     queue: IntArray  # [P] entries by node, then planned start
     head: IntArray  # [N] next place in `queue`
     last: IntArray  # [N] end of the node's part of `queue`
-    counter: IntArray  # [1] workflows planned so far
+    counter: IntArray  # [2] workflows planned so far, 1 during a WAIT that the guard forces
 
 
 @inner
@@ -1527,19 +1622,30 @@ def run_by_plan(P, S, truth, F, most):
     while most > 0:
         if S.counter[ARRIVED] > F.counter[0]:
             return ARRIVAL
+        if F.counter[1]:  # within a WAIT that the guard forces: what arrives meanwhile is planned at once
+            status = _outlast(P, S)
+            if status == DECIDE:
+                F.counter[1] = 0
+            elif status != ON_THE_WAY:
+                return status
+            continue
         if not _has_room(P, S):
             return GROW
-        task, node, several = NOT_LATE, NONE, ZERO
+        task, node, several, forced = NOT_LATE, NONE, ZERO, False
         if P.setting[MAX_WAIT] < np.inf:
             task, node = _overdue(P, S)
+            forced = task == -1
         if task == -2:
             task, node, several = choose_by_plan(P, S, F)
         if task >= 0:
             _start(P, S, truth, task, node, several)
             most -= 1
             continue
-        if S.counter[EVENTS] > 0 and _any_eligible(P, S):
+        if (forced or _may_wait(P, S)) and _any_eligible(P, S):
             _log_decision(S, NONE)
+            if forced:
+                F.counter[1] = 1
+                continue
         status = _advance(P, S)
         if status != DECIDE:
             return status
@@ -1595,6 +1701,18 @@ def start(P, S, truth, task, node, count):
 def any_eligible(P, S):
     """Whether some ready task fits some node now."""
     return _any_eligible(P, S)
+
+
+@entry
+def may_wait(P, S):
+    """Whether WAIT is legal, unless the starvation guard forces a task."""
+    return _may_wait(P, S)
+
+
+@entry
+def outlast(P, S):
+    """One event of a WAIT that the starvation guard forces: ON_THE_WAY until overdue work may start."""
+    return _outlast(P, S)
 
 
 @entry

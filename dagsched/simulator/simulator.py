@@ -62,8 +62,8 @@ class Simulator:
 
     @property
     def can_wait(self) -> bool:
-        """WAIT is legal iff some work is running."""
-        return bool(self.state.counter[kernel.EVENTS] > 0)
+        """WAIT is legal while work runs, and wherever decisions come at ticks under a finite ``max_wait``."""
+        return bool(kernel.may_wait(self.problem, self.state))
 
     @property
     def is_forced(self) -> bool:
@@ -143,15 +143,24 @@ class Simulator:
     def wait(self) -> bool:
         """Take the WAIT action and advance; False if the replay has ended.
 
+        A WAIT that the starvation guard forces lasts until an overdue task may start.
+
         Raises:
-            PolicyError: if nothing is running.
+            PolicyError: if nothing is running, unless decisions come at ticks under a finite ``max_wait``.
         """
         if not self.can_wait:
             raise PolicyError(f"WAIT is not allowed at {self.now:g} s: nothing is running")
         if not kernel.has_room(self.problem, self.state):
             self.grow()
         kernel.log_decision(self.state, WAIT)
-        return self.advance()
+        if self.replay.options.max_wait == np.inf or kernel.overdue(self.problem, self.state)[0] != WAIT:
+            return self.advance()
+        status = kernel.ON_THE_WAY
+        while status == kernel.ON_THE_WAY:
+            status = kernel.outlast(self.problem, self.state)
+        if status == kernel.STUCK:
+            raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
+        return bool(status == kernel.DECIDE)
 
     def observe(self) -> ObservedState:
         """What a policy may know now; arrays are read-only and hold arrived workflows only."""

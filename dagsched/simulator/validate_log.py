@@ -24,7 +24,10 @@ def check_ticks(schedule: Schedule) -> None:
 
 
 def check_decision_log(schedule: Schedule) -> None:
-    """Each decision started something, each start was decided, and WAIT came only while work ran."""
+    """Each decision started something, each start was decided, and WAIT came only while work ran.
+
+    Where decisions come at ticks under a finite ``max_wait``, WAIT is legal on an idle cluster too.
+    """
     replay, time, chosen = schedule.replay, schedule.decision_time, schedule.decision_task
     if (np.diff(time) < 0).any():
         raise violation(
@@ -35,7 +38,8 @@ def check_decision_log(schedule: Schedule) -> None:
         raise violation(
             "decision-log", f"decision {int(np.argmax(bad))} picked task {chosen[bad][0]}, which does not exist"
         )
-    waits = time[chosen == WAIT]
+    ticking = replay.options.decision_interval > 0 and np.isfinite(replay.options.max_wait)
+    waits = time[:0] if ticking else time[chosen == WAIT]
     instant = schedule.finish == schedule.start
     begun = np.searchsorted(schedule.start, waits, "right")
     ended = np.searchsorted(np.sort(schedule.finish), waits, "right")

@@ -85,6 +85,11 @@ def shuffled(replay: Replay, seed: int) -> Replay:
     )
 
 
+BY_PLACE = ("fcfs", "round-robin")
+"""First come is first written: these two leave ties to the order of the source (``test_submission_order``)."""
+UNORDERED = [name for name in NAMES if name not in BY_PLACE]
+
+
 def same_metrics(replay: Replay, name: str, seed: int) -> None:
     one, two = simulate(replay, name), simulate(shuffled(replay, seed), name)
     for field in ("task", "node", "count", "start", "finish", "execution", "ready", "decision_time", "decision_task"):
@@ -93,13 +98,13 @@ def same_metrics(replay: Replay, name: str, seed: int) -> None:
 
 
 @relaxed(40)
-@given(replay=replays(tasks=16), name=st.sampled_from(NAMES), seed=st.integers(0, 99))
+@given(replay=replays(tasks=16), name=st.sampled_from(UNORDERED), seed=st.integers(0, 99))
 def test_the_order_of_the_input_changes_nothing(replay: Replay, name: str, seed: int) -> None:
     same_metrics(replay, name, seed)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_order_of_the_input_changes_nothing_for_any_policy(name: str) -> None:
+@pytest.mark.parametrize("name", UNORDERED)
+def test_the_order_of_the_input_changes_nothing_for_any_other_policy(name: str) -> None:
     for seed in range(8):
         same_metrics(draw_replay(NumpyDice(seed), rough=seed % 2 == 0, tenths=seed % 4 == 0), name, seed)
 

@@ -163,9 +163,22 @@ class Machine:
                 return True
             self.now = self._next_moment()
 
+    @property
+    def may_wait(self) -> bool:
+        """While something runs; at ticks under a guard always, since the next tick comes in any case."""
+        return bool(self.running) or (self.options.decision_interval > 0 and self.options.max_wait < math.inf)
+
     def wait(self) -> bool:
-        assert self.running, "WAIT is legal only while something runs"
+        """A WAIT, logged once: to the next decision point, or as long as the guard forces it."""
+        assert self.may_wait, "WAIT is legal only while something runs"
         self.decisions.append((self.now, WAIT))
+        forced = self.forced() == WAIT
+        going = self._on()
+        while going and forced and self.forced() == WAIT:
+            going = self._on()
+        return going
+
+    def _on(self) -> bool:
         self.now = self._next_moment()
         return self.to_decision()
 
@@ -181,6 +194,11 @@ class Machine:
 
     def tie(self, task: int) -> tuple[float, int]:
         return -self.upward_rank[task], task
+
+    def submission(self, task: int) -> tuple[float, int]:
+        """Earlier arrival, then place in the source."""
+        source = [(w.name, name) for w in self.replay.workload.workflows for name in w.task_ids]
+        return self.arrival[task], source.index(self.replay.task_name(task))
 
     def start(self, task: int, node: int | None = None, count: int | None = None) -> None:
         """Start a task by the placement rule, or on one node."""

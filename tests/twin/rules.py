@@ -110,6 +110,28 @@ def by_score(score: Callable[[Facts, int], float]) -> Rule:
     return choose
 
 
+def as_submitted(score: Callable[[Facts, int], float]) -> Rule:
+    """The eligible task of largest score; ties by arrival, then place in the source."""
+
+    def choose(f: Facts) -> Choice:
+        able = f.m.eligible()
+        scores = {t: score(f, t) for t in able}
+        return min(able, key=lambda t: (-scores[t], f.m.submission(t))), None, None
+
+    return choose
+
+
+def packer(shortness: float) -> Rule:
+    """The published Tetris: alignment plus so much for 1 / least estimate."""
+
+    def score(f: Facts, t: int) -> float:
+        if not shortness:
+            return f.alignment(t)
+        return f.alignment(t) + (shortness / f.fastest[t] if f.fastest[t] else math.inf)
+
+    return as_submitted(score)
+
+
 def hrrn(f: Facts, t: int) -> float:
     return (f.m.now - f.m.ready[t] + f.mean[t]) / f.mean[t] if f.mean[t] > 0 else math.inf
 
@@ -253,8 +275,8 @@ class Booking:
 BOOKED = ("min-min", "max-min", "sufferage")
 RULES: dict[str, Rule] = {
     "random": random_rule,
-    "fcfs": by_score(lambda f, t: -f.m.ready[t]),
-    "round-robin": by_score(lambda f, t: -f.m.last_served[f.m.workflow[t]]),
+    "fcfs": as_submitted(lambda f, t: -f.m.ready[t]),
+    "round-robin": as_submitted(lambda f, t: -f.m.last_served[f.m.workflow[t]]),
     "sjf": by_score(lambda f, t: -f.mean[t]),
     "ljf": by_score(lambda f, t: f.mean[t]),
     "hrrn": by_score(hrrn),
@@ -275,11 +297,17 @@ RULES: dict[str, Rule] = {
 }
 
 RULE_NAMES = (*RULES, *BOOKED)
+OPTIONS: dict[str, Rule] = {
+    "tetris:score=published": packer(0.0),
+    "tetris:score=published:eps=0.5": packer(0.5),
+    "tetris:score=published:eps=40": packer(40.0),
+}
+"""Rules with options."""
 
 
 def run_twin(replay: Replay, rule: str, policy_seed: int = 0) -> Machine:
     """Run a rule to the end."""
-    choose = Booking(rule) if rule in BOOKED else RULES[rule]
+    choose = Booking(rule) if rule in BOOKED else (RULES | OPTIONS)[rule]
     machine = Machine(replay, policy_seed)
     facts = Facts(machine)
     going = machine.to_decision()
