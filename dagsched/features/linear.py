@@ -25,7 +25,10 @@ START: Mapping[str, Mapping[str, float]] = MappingProxyType(
         "fcfs": {"age": 1.0},
     }
 )
-"""Rules that are linear in the features, with the weights that make the priority equal to the rule's order."""
+"""Rules that are linear in the features, with the weights that make the priority equal to the rule's order.
+
+Ties are those of all rules, also for ``fcfs``, which itself leaves them to the place in the source.
+"""
 
 
 def start_weights(rule: str) -> FloatArray:

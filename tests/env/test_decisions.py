@@ -25,8 +25,9 @@ from tests.env.play import at_random, env_of, first, play
 from tests.handmade import one_workflow, random_replay
 from tests.twin import NumpyDice, draw_replay
 
-EXACT = [rule for rule in START if rule not in ("lst", "llf")]
-"""``lst`` breaks ties of equal sums by rounding; ``llf`` leaves tasks without a deadline to ties."""
+EXACT = [rule for rule in START if rule not in ("lst", "llf", "fcfs")]
+"""``lst`` breaks ties of equal sums by rounding; ``llf`` leaves tasks without a deadline to ties; the ties of ``fcfs``
+go by the place in the source, those of candidates do not."""
 POOL = Cluster.pooled({"cpu": 2.0})
 
 
@@ -242,7 +243,7 @@ def test_nothing_depends_on_the_hash_seed() -> None:
     assert outputs[0] == outputs[1]
 
 
-def test_logs_grow_with_thousands_of_waits_chosen_or_forced() -> None:
+def test_logs_grow_with_thousands_of_chosen_waits_and_a_forced_one_is_logged_once() -> None:
     early = [Task("long", 300.0, {"cpu": 1}), Task("wide", 1.0, {"cpu": 2})]
     late = [Task("a", 1.0, {"cpu": 1})]
     workflows = (Workflow.from_tasks("early", early), Workflow.from_tasks("late", late, arrival=160.0))
@@ -253,10 +254,11 @@ def test_logs_grow_with_thousands_of_waits_chosen_or_forced() -> None:
     for guard in (np.inf, 150.0):
         options = SimulationOptions(decision_interval=0.1, max_wait=guard)
         replay = Replay.build(Workload("ticks", workflows), POOL, options=options)
-        env = env_of(replay, skip_forced=True)
+        env = env_of(replay, skip_forced=True, allow_wait=guard == np.inf)
         schedule, rewards, _ = play(env, patient)
         assert schedule.decision_task[0] == 0
-        assert (schedule.decision_task == WAIT).sum() > 1300
+        waits = (schedule.decision_task == WAIT).sum()
+        assert waits > 1300 if guard == np.inf else waits == 1
         assert len(rewards) > 1300 if guard == np.inf else len(rewards) < 5
 
 
