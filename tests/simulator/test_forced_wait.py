@@ -32,7 +32,7 @@ def blocked(**options: float) -> Replay:
 ALL = [info.name for info in list_policies() if info.kind in ("rule", "list")]
 
 
-@pytest.mark.parametrize("rule", [*ALL, "mcts-rules:search=tree:simulations=8"])
+@pytest.mark.parametrize("rule", ALL)
 def test_ticks_of_a_microsecond_under_a_guard_log_one_wait_and_take_no_time(rule: str) -> None:
     # From 30 on one cpu is free, but wide (overdue since 28) needs both: 20 million ticks in one WAIT.
     schedule = simulate(blocked(decision_interval=1e-6, max_wait=28.0), rule)
