@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 
+from dagsched.cli.searching import print_search
 from dagsched.errors import PolicyError
 from dagsched.policies.listing import KINDS, ListPlanner
 from dagsched.policies.registry import make_policy
@@ -53,6 +54,15 @@ def test_without_time_the_first_policy_alone_is_run_and_the_others_are_named() -
     assert found.rolled_out == ("fcfs",)
     assert found.left_out == tuple(s for s in contained_specs(replay, learning=False) if s != "fcfs")
     assert schedule.makespan == simulate(replay, "fcfs").makespan == found.value
+
+
+def test_the_command_says_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    policy = make_policy("mcts-rules:time_limit=0:workers=5000")
+    simulate(random_replay(6, workflows=4), policy)
+    print_search(policy)
+    said = capsys.readouterr().out
+    assert "Rolled out: fcfs. Left out for lack of time: round-robin, sjf, " in said
+    assert "instead of 5000, one for each core." in said
 
 
 def test_where_time_suffices_nothing_is_left_out() -> None:
