@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from dagsched.errors import PolicyError
+from dagsched.policies.alike import alike_by_estimate, alike_by_score, new_bookings
 from dagsched.policies.base import Plan, ScoreFunction
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import Bookings, Buckets, Follow, Problem
+from dagsched.simulator.kernel import Buckets, Follow, Problem
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import with_area_below
 from dagsched.workflow import FloatArray, IntArray
@@ -127,11 +128,15 @@ class ScorePolicy:
         if self.needs_below:
             problem = with_area_below(problem, simulator.replay)
 
+        alike = alike_by_score(problem, self.rule)
+
         def run(most: int) -> None:
             _drive(
                 simulator,
                 most,
-                lambda n: kernel.run_by_score(problem, simulator.state, simulator.truth, self.rule, self.shortness, n),
+                lambda n: kernel.run_by_score(
+                    problem, simulator.state, simulator.truth, alike, self.rule, self.shortness, n
+                ),
                 {kernel.GROW: simulator.grow},
             )
 
@@ -150,7 +155,8 @@ class BookingPolicy:
         """See :class:`dagsched.policies.base.Policy`."""
         problem = simulator.problem
         room = 1
-        bookings = _new_bookings(problem, len(simulator.state.alloc), room)
+        alike = alike_by_estimate(problem)
+        bookings = new_bookings(problem, alike, len(simulator.state.alloc), room)
 
         def more_room() -> None:
             nonlocal bookings, room
@@ -158,49 +164,19 @@ class BookingPolicy:
                 simulator.grow()
             else:
                 room *= 2
-            bookings = _new_bookings(problem, len(simulator.state.alloc), room, bookings)
+            bookings = new_bookings(problem, alike, len(simulator.state.alloc), room, bookings)
 
         def run(most: int) -> None:
             _drive(
                 simulator,
                 most,
-                lambda n: kernel.run_by_booking(problem, simulator.state, simulator.truth, bookings, self.rule, n),
+                lambda n: kernel.run_by_booking(
+                    problem, simulator.state, simulator.truth, bookings, alike, self.rule, n
+                ),
                 {kernel.GROW: more_room},
             )
 
         return run
-
-
-def _new_bookings(problem: Problem, allocations: int, room: int, old: Bookings | None = None) -> Bookings:
-    tasks, nodes = len(problem.task), len(problem.node_group)
-    classes, resources = len(problem.class_task), problem.capacity.shape[1]
-    segments = allocations + nodes + 2 * room * (tasks + nodes) + 2
-    fresh = Bookings(
-        seg_time=np.zeros(segments),
-        seg_free=np.zeros((segments, resources)),
-        seg_next=np.zeros(segments, np.int64),
-        head=np.zeros(nodes, np.int64),
-        rising=np.zeros(nodes, np.int64),
-        fit=np.zeros((classes, nodes)),
-        witness=np.zeros(classes, np.int64),
-        running=np.zeros(allocations, np.int64),
-        unit=np.zeros(tasks, np.int64),
-        left=np.zeros(tasks, np.int64),
-        best=np.zeros(tasks),
-        best_node=np.zeros(tasks, np.int64),
-        second=np.zeros(tasks),
-        second_node=np.zeros(tasks, np.int64),
-        due_task=np.zeros(segments, np.int64),
-        due_node=np.zeros(segments, np.int64),
-        due_count=np.zeros(segments, np.int64),
-        counter=np.array([0, 0, 0, -1], np.int64),
-    )
-    if old is not None:  # bookings due now, made before the logs had to grow, are kept
-        for name in ("due_task", "due_node", "due_count"):
-            kept = getattr(old, name)
-            getattr(fresh, name)[: len(kept)] = kept
-        fresh.counter[:] = old.counter
-    return fresh
 
 
 class Planner(Protocol):

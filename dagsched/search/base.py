@@ -15,13 +15,14 @@ from dagsched.errors import PolicyError
 from dagsched.features import kernel as features
 from dagsched.learn.arena import TARDINESS
 from dagsched.policies import learned_kernel
+from dagsched.policies.alike import alike_by_score
 from dagsched.policies.learned import LearnedOptions, LinearRunner, NetworkRunner, make_runner
 from dagsched.policies.runners import PriorityPolicy, ScorePolicy, new_buckets
 from dagsched.search import rollout
 from dagsched.search.options import FALLBACK
 from dagsched.search.rollout import Log, Noise, View, new_view
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import State
+from dagsched.simulator.kernel import Problem, State
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import new_state, read_only, with_area_below
 from dagsched.workflow import FloatArray, IntArray
@@ -158,12 +159,16 @@ class KeyBase:
 class ScoreBase:
     """A rule whose scores change."""
 
-    def __init__(self, name: str, policy: ScorePolicy) -> None:
+    def __init__(self, name: str, policy: ScorePolicy, problem: Problem) -> None:
         self.name, self.rule, self.shortness = name, policy.rule, policy.shortness
+        self._alike = alike_by_score(problem, policy.rule)
 
     def roll(self, desk: Desk, most: int = MANY) -> int:
         """See :class:`Base`."""
-        return int(kernel.run_by_score(desk.problem, desk.scratch, desk.truth, self.rule, self.shortness, most))
+        kernel.regroup(desk.scratch, self._alike)
+        return int(
+            kernel.run_by_score(desk.problem, desk.scratch, desk.truth, self._alike, self.rule, self.shortness, most)
+        )
 
     def pick(self, desk: Desk, legal: IntArray) -> int:  # noqa: ARG002
         """See :class:`Base`."""
@@ -274,5 +279,5 @@ def rule_base(desk: Desk, spec: str, rule: str) -> Base:
     if isinstance(policy, PriorityPolicy) and policy.key is not None:
         return KeyBase(rule, policy.key(replay, problem))
     if isinstance(policy, ScorePolicy):
-        return ScoreBase(rule, policy)
+        return ScoreBase(rule, policy, problem)
     raise PolicyError(f"policy {spec!r}: prior is {rule!r}, expected ppo, evolved or a rule with a priority or a score")

@@ -1153,26 +1153,154 @@ def run_by_priority(P, S, truth, B, most):
     return go_by_priority(P, S, truth, B, most)
 
 
+# --------------------------------------------------------------------------- tasks that are alike
+
+
+class Alike(NamedTuple):
+    """Ready tasks in sets that a rule can tell apart by ties only, so that a decision looks at sets, not at tasks.
+
+    Tasks of one kind have equal constants wherever the rule looks; which of them share a set may depend on when they
+    became ready. A set is a skew heap (Sleator and Tarjan, 1986) with the task of smallest tie on top.
+    """
+
+    kind: IntArray  # [T]
+    tie: IntArray  # [T] smaller first
+    left: IntArray  # [T] children in the heap, -1 = none
+    right: IntArray  # [T]
+    set_of: IntArray  # [T] set of a ready task
+    newest: IntArray  # [T] newest set of each kind, -1 = none
+    spare: IntArray  # [T] numbers of sets not in use, a stack
+    open: IntArray  # [T] sets in use, in no order
+    slot: IntArray  # [T] place of each set in `open`
+    top: IntArray  # [T] first task of each set
+    size: IntArray  # [T] tasks of each set
+    alignment: FloatArray  # [C] of each demand class, valid where its stamp is that of the decision
+    stamp: IntArray  # [C]
+    counter: IntArray  # [3] sets in use, sets not in use, decisions
+
+
+@inner
+def _meld(A, a, b):
+    """Join two heaps (-1 = empty); returns the root."""
+    if a < 0 or b < 0:
+        return max(a, b)
+    if A.tie[b] < A.tie[a]:
+        a, b = b, a
+    root = a
+    while True:
+        right = A.right[a]
+        A.right[a] = A.left[a]
+        if right < 0:
+            A.left[a] = b
+            return root
+        if A.tie[b] < A.tie[right]:
+            right, b = b, right
+        A.left[a] = right
+        a = right
+
+
+@inner
+def _open_set(A, task):
+    """A new set of one task."""
+    A.counter[1] -= 1
+    group = A.spare[A.counter[1]]
+    A.slot[group] = A.counter[0]
+    A.open[A.counter[0]] = group
+    A.counter[0] += 1
+    A.left[task], A.right[task] = NONE, NONE
+    A.top[group], A.size[group], A.set_of[task] = task, 1, group
+    return group
+
+
+@inner
+def _close_set(A, group, kind):
+    A.counter[0] -= 1
+    last, slot = A.open[A.counter[0]], A.slot[group]
+    A.open[slot] = last
+    A.slot[last] = slot
+    A.spare[A.counter[1]] = group
+    A.counter[1] += 1
+    if A.newest[kind] == group:
+        A.newest[kind] = -1
+
+
+@inner
+def _join(A, task, group):
+    A.left[task], A.right[task] = NONE, NONE
+    A.top[group] = _meld(A, A.top[group], task)
+    A.size[group] += 1
+    A.set_of[task] = group
+
+
+@inner
+def _take_alike(S, A, rule):
+    """Put fresh tasks into sets: with all of their kind, under HRRN with those that became ready together."""
+    for k in range(S.counter[FRESH]):
+        task = S.fresh[k] & INDEX
+        kind = A.kind[task] & INDEX
+        group = A.newest[kind]
+        if group >= 0 and (rule != HRRN or S.task[A.top[group]].ready_time == S.task[task].ready_time):
+            _join(A, task, group)
+        else:
+            A.newest[kind] = _open_set(A, task)
+    S.counter[FRESH] = 0
+
+
+@inner
+def _leave(S, A, task):
+    """Take a task out that has fully started."""
+    group = A.set_of[task]
+    A.size[group] -= 1
+    if A.size[group] == 0:
+        _close_set(A, group, A.kind[task])
+        return
+    top = A.top[group]
+    while S.task[top].unstarted == 0:
+        top = _meld(A, A.left[top], A.right[top])
+    A.top[group] = top
+
+
+@entry
+def regroup(S, A):
+    """Forget every set; all ready tasks count as fresh again."""
+    for k in range(A.counter[0]):
+        group = A.open[k]
+        A.newest[A.kind[A.top[group]]] = -1
+        A.spare[A.counter[1]] = group
+        A.counter[1] += 1
+    A.counter[0] = 0
+    for k in range(S.counter[READY]):
+        S.fresh[k] = S.ready[k]
+    S.counter[FRESH] = S.counter[READY]
+
+
 # --------------------------------------------------------------------------- choosing by a score that changes
 
 
 @inner
-def _alignment(P, S, task):
+def _alignment(P, S, A, task):
     """Tetris: largest sum over resources of demand x free / capacity^2 over the nodes that fit now."""
+    klass = P.task[task].klass
+    if A.stamp[klass] == A.counter[2]:
+        return A.alignment[klass]
     best = -np.inf
-    for node in range(len(P.node_group)):
-        if _node_fits(P, S, task, node):
-            group = P.node_group[node]
-            dot = 0.0
-            for r in range(P.capacity.shape[1]):
-                if P.capacity[group, r] > 0:
-                    dot += (P.demand[task, r] / P.capacity[group, r]) * (S.free[node, r] / P.capacity[group, r])
-            best = max(best, dot)
+    for group in range(P.capacity.shape[0]):
+        if not _group_may_fit(P, S, task, group):
+            continue
+        for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
+            if _node_fits(P, S, task, node):
+                dot = 0.0
+                for r in range(P.capacity.shape[1]):
+                    if P.capacity[group, r] > 0:
+                        dot += (P.demand[task, r] / P.capacity[group, r]) * (S.free[node, r] / P.capacity[group, r])
+                best = max(best, dot)
+    A.stamp[klass] = A.counter[2]
+    A.alignment[klass] = best
     return best
 
 
 @inner
-def _score(P, S, rule, shortness, task, mean_alignment, mean_left):
+def _score(P, S, A, rule, shortness, task, mean_alignment, mean_left):
     now = S.clock[NOW]
     w = P.task[task].workflow
     if rule == HRRN:
@@ -1188,15 +1316,15 @@ def _score(P, S, rule, shortness, task, mean_alignment, mean_left):
     if rule == WEIGHTED_FAIR:
         return -S.workflow[w].service / P.workflow[w].weight
     if rule == TETRIS:
-        return _alignment(P, S, task)
+        return _alignment(P, S, A, task)
     if rule == PACKER:
-        aligned = _alignment(P, S, task)
+        aligned = _alignment(P, S, A, task)
         if shortness > 0:
             seconds = P.task[task].fastest
             aligned += shortness / seconds if seconds > 0 else np.inf
         return aligned
     if rule == TETRIS_SRW:
-        return _alignment(P, S, task) / mean_alignment - S.workflow[w].left / mean_left
+        return _alignment(P, S, A, task) / mean_alignment - S.workflow[w].left / mean_left
     level = P.workflow[S.counter[ARRIVED] - 1].prefix_bottom
     key = P.task[task].share * (1.0 if rule == CP_DEMAND else 0.5)
     if level > 0:
@@ -1209,36 +1337,30 @@ def _score(P, S, rule, shortness, task, mean_alignment, mean_left):
 
 
 @inner
-def choose_by_score(P, S, rule, shortness):
-    """(task, node): the eligible task of largest score, ties by Problem.tie; (-1, -1) if nothing is eligible.
-
-    Ties of round-robin and of the published Tetris go by Problem.place.
-    """
-    by_place = rule in (ROUND_ROBIN, PACKER)
-    S.counter[FRESH] = 0
+def choose_by_score(P, S, A, rule, shortness):
+    """(task, node): the eligible task of largest score, ties by ``A.tie``; (-1, -1) if nothing is eligible."""
+    A.counter[2] += 1
     mean_alignment, mean_left = 1.0, 1.0
     if rule == TETRIS_SRW:
         count, alignment, left = 0, 0.0, 0.0
-        for k in range(S.counter[READY]):
-            task = S.ready[k]
+        for k in range(A.counter[0]):
+            size, task = A.size[A.open[k]], A.top[A.open[k]]
             if _fits_somewhere(P, S, task):
-                count += 1
-                alignment += _alignment(P, S, task)
-                left += S.workflow[P.task[task].workflow].left
+                count += size
+                alignment += size * _alignment(P, S, A, task)
+                left += size * S.workflow[P.task[task].workflow].left
         if count > 0 and alignment > 0:
             mean_alignment = alignment / count
         if count > 0 and left > 0:
             mean_left = left / count
     best, best_score = NONE, -np.inf
-    for k in range(S.counter[READY]):
-        task = S.ready[k]
+    for k in range(A.counter[0]):
+        task = A.top[A.open[k]]
         if S.class_blocked[P.task[task].klass] == S.counter[RELEASES]:
             continue
-        score = _score(P, S, rule, shortness, task, mean_alignment, mean_left)
-        if best >= 0 and score <= best_score:
-            behind = P.task[task].place > P.task[best].place if by_place else P.task[task].tie > P.task[best].tie
-            if score < best_score or behind:
-                continue
+        score = _score(P, S, A, rule, shortness, task, mean_alignment, mean_left)
+        if best >= 0 and (score < best_score or (score == best_score and A.tie[task] > A.tie[best])):
+            continue
         if _fits_somewhere(P, S, task):
             best, best_score = task, score
     if best < 0:
@@ -1247,7 +1369,7 @@ def choose_by_score(P, S, rule, shortness):
 
 
 @entry
-def run_by_score(P, S, truth, rule, shortness, most):
+def run_by_score(P, S, truth, A, rule, shortness, most):
     """Run to the end (or for `most` decisions) with a score computed at each decision.
 
     `shortness` is what PACKER adds for 1 / estimate, in seconds.
@@ -1255,14 +1377,17 @@ def run_by_score(P, S, truth, rule, shortness, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
+        _take_alike(S, A, rule)
         task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
             task, node = _overdue(P, S)
             forced = task == -1
         if task == -2:
-            task, node = choose_by_score(P, S, rule, shortness)
+            task, node = choose_by_score(P, S, A, rule, shortness)
         if task >= 0:
             _start(P, S, truth, task, node, ZERO)
+            if S.task[task].unstarted == 0:
+                _leave(S, A, task)
             most -= 1
             continue
         status = _wait_forced(P, S) if forced else _advance(P, S)
@@ -1277,27 +1402,39 @@ def run_by_score(P, S, truth, rule, shortness, most):
 class Bookings(NamedTuple):
     """Scratch of Min-Min, Max-Min and Sufferage: what each node will have free, by estimates and bookings.
 
-    A node's future is a linked list of segments in time order; the last one lasts for ever.
+    A node's future is a linked list of segments in time order; the last one lasts for ever. Ready tasks of equal
+    demand and estimates, whose data has arrived, share a set of :class:`Alike`, of which the first is booked first.
+    Each set stands in the list of the node that would complete it first. ``M`` segments, ``U`` sets.
     """
 
     seg_time: FloatArray  # [M] s
     seg_free: FloatArray  # [M, R]
     seg_next: IntArray  # [M], -1 after the last
     head: IntArray  # [N]
-    rising: IntArray  # [N] 1 while the free amounts never fall, so that the earliest fit needs no look ahead
-    fit: FloatArray  # [C, N] s, earliest fit on a rising node; NaN = not computed
+    rising: IntArray  # [N] 1 if the free amounts never fall, so that the earliest fit needs no look ahead
+    version: IntArray  # [N] changes with every booking
+    fit: IntArray  # [C, N] first segment of the earliest fit on a rising node, or [0, 0] where that takes much room
+    fit_version: IntArray  # [C, N] of the node when `fit` was found
+    resume: IntArray  # [U, N] segment before which a set cannot start, or [0, 0]
     witness: IntArray  # [C] a node the class fits now; -1 not looked for, -2 none
     running: IntArray  # [A]
-    unit: IntArray  # [T] tasks with instances not booked
-    left: IntArray  # [T] instances not booked
-    best: FloatArray  # [T] s, least completion
+    unit: IntArray  # [T] sets when booking began
+    size: IntArray  # [T] tasks of each set not booked
+    left: IntArray  # [T] instances not booked, of each set's first task
+    taken: IntArray  # [T] tasks booked in full: put back into their sets in the end
+    best: FloatArray  # [T] s, least completion of each set
     best_node: IntArray  # [T]
+    best_seg: IntArray  # [T] segment in which it starts there
     second: FloatArray  # [T] s, least completion on another node
     second_node: IntArray  # [T]
+    next: IntArray  # [T] list of the sets of one best node
+    previous: IntArray  # [T]
+    first: IntArray  # [N] first set of the list
+    pick: IntArray  # [N] set to book first of those in the list
     due_task: IntArray  # [M] bookings that start now
     due_node: IntArray  # [M]
     due_count: IntArray  # [M]
-    counter: IntArray  # [4] segments used, bookings due, next due booking, epoch they belong to
+    counter: IntArray  # [5] segments used, bookings due, next due booking, epoch they belong to, versions
 
 
 @inner
@@ -1309,9 +1446,8 @@ def _segment_fits(P, K, task, group, seg):
 
 
 @inner
-def _cut(K, node, time):
-    """The segment of the node that begins exactly at `time` (>= now), split off if need be."""
-    seg = K.head[node]
+def _cut(K, seg, time):
+    """The segment that begins exactly at `time`, split off if need be; `seg` begins no later."""
     while K.seg_next[seg] >= 0 and K.seg_time[K.seg_next[seg]] <= time:
         seg = K.seg_next[seg]
     if K.seg_time[seg] == time:
@@ -1336,6 +1472,10 @@ def _build_profiles(P, S, K):
             K.seg_free[node, r] = S.free[node, r]
         K.seg_next[node] = -1
         K.rising[node] = 1
+        K.counter[4] += 1
+        K.version[node] = K.counter[4]
+        K.first[node] = -1
+        K.pick[node] = -1
     K.counter[0] = len(P.node_group)
     running = S.counter[EVENTS]
     for k in range(running):
@@ -1347,39 +1487,34 @@ def _build_profiles(P, S, K):
         finish = S.alloc[alloc].execution + P.estimate[task, P.node_group[node]]
         if finish <= now:  # overran its estimate: it may end at any moment, but not yet
             finish = np.nextafter(now, np.inf)
-        seg = _cut(K, node, finish)
+        seg = _cut(K, K.head[node], finish)
         while seg >= 0:
             for r in range(P.capacity.shape[1]):
                 K.seg_free[seg, r] += P.demand[task, r] * S.alloc[alloc].count
             seg = K.seg_next[seg]
-    for klass in range(K.fit.shape[0]):
+    for klass in range(len(K.witness)):
         K.witness[klass] = -1
-        for node in range(K.fit.shape[1]):
-            K.fit[klass, node] = np.nan
 
 
 @inner
-def _earliest_fit(P, S, K, task, node):
-    """(start, completion) of one instance on the node around running work and bookings; start holds the node."""
-    group = P.node_group[node]
-    klass = P.task[task].klass
-    ready = S.clock[NOW]
+def _data_time(P, S, task, group):
+    """Seconds before which no instance can execute."""
     if P.switch[TRANSFERS]:
-        ready = max(ready, S.data_ready[task, group])
-    seconds = P.estimate[task, group]
+        return max(S.clock[NOW], S.data_ready[task, group])
+    return S.clock[NOW]
+
+
+@inner
+def _earliest_fit(P, S, K, task, node, seg):
+    """(segment, completion) of one instance on the node around running work and bookings, in `seg` or later."""
+    group = P.node_group[node]
+    ready, seconds = _data_time(P, S, task, group), P.estimate[task, group]
     if K.rising[node]:
-        begin = K.fit[klass, node]
-        if np.isnan(begin):
-            seg = K.head[node]
-            while not _segment_fits(P, K, task, group, seg) and K.seg_next[seg] >= 0:
-                seg = K.seg_next[seg]
-            begin = K.seg_time[seg]
-            K.fit[klass, node] = begin
-        return begin, max(begin, ready) + seconds
-    seg = K.head[node]
+        while not _segment_fits(P, K, task, group, seg) and K.seg_next[seg] >= 0:
+            seg = K.seg_next[seg]
+        return seg, max(K.seg_time[seg], ready) + seconds
     while True:
-        begin = K.seg_time[seg]
-        end = max(begin, ready) + seconds
+        end = max(K.seg_time[seg], ready) + seconds
         blocked = NONE
         look = seg
         while look >= 0 and (look == seg or K.seg_time[look] < end):
@@ -1388,26 +1523,45 @@ def _earliest_fit(P, S, K, task, node):
                 break
             look = K.seg_next[look]
         if blocked < 0 or K.seg_next[blocked] < 0:
-            return begin, end
+            return seg, end
         seg = K.seg_next[blocked]
 
 
 @inner
-def _find_best(P, S, K, task):
-    """Least and second least completion of a task over the nodes that can ever hold it."""
-    K.best[task], K.second[task] = np.inf, np.inf
-    K.best_node[task], K.second_node[task] = -1, -1
+def _completion_on(P, S, K, task, unit, node):
+    """:func:`_earliest_fit` of a set: bookings only delay, so it goes on from where the set was last."""
+    klass = P.task[task].klass
+    cached = K.rising[node] == 1 and len(K.fit) > 0
+    if cached and K.fit_version[klass, node] == K.version[node]:
+        seg = K.fit[klass, node]
+        group = P.node_group[node]
+        return seg, max(K.seg_time[seg], _data_time(P, S, task, group)) + P.estimate[task, group]
+    begin = K.resume[unit, node] if len(K.resume) > 0 else K.head[node]
+    seg, completion = _earliest_fit(P, S, K, task, node, begin)
+    if len(K.resume) > 0:
+        K.resume[unit, node] = seg
+    if cached:
+        K.fit[klass, node], K.fit_version[klass, node] = seg, K.version[node]
+    return seg, completion
+
+
+@inner
+def _find_best(P, S, K, task, unit):
+    """Least and second least completion of a set over the nodes that can ever hold it."""
+    best, best_node, best_seg, second, second_node = np.inf, NONE, NONE, np.inf, NONE
     for k in range(P.group_order.shape[1]):
         group = P.group_order[task, k]
         if group < 0:
             break
         for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
-            completion = _earliest_fit(P, S, K, task, node)[1]
-            if completion < K.best[task] or (completion == K.best[task] and node < K.best_node[task]):
-                K.second[task], K.second_node[task] = K.best[task], K.best_node[task]
-                K.best[task], K.best_node[task] = completion, node
-            elif completion < K.second[task]:
-                K.second[task], K.second_node[task] = completion, node
+            seg, completion = _completion_on(P, S, K, task, unit, node)
+            if completion < best or (completion == best and node < best_node):
+                second, second_node = best, best_node
+                best, best_node, best_seg = completion, node, seg
+            elif completion < second:
+                second, second_node = completion, node
+    K.best[unit], K.best_node[unit], K.best_seg[unit] = best, best_node, best_seg
+    K.second[unit], K.second_node[unit] = second, second_node
 
 
 @inner
@@ -1428,13 +1582,12 @@ def _can_start_now(P, K, task):
 
 
 @inner
-def _book(P, S, K, task, node):
-    """Reserve as many instances as fit from the earliest fit on; returns (start, instances)."""
+def _book(P, K, task, unit):
+    """Reserve as many instances of the set's first task as fit where it completes first; returns how many."""
+    node, first, end = K.best_node[unit], K.best_seg[unit], K.best[unit]
     group = P.node_group[node]
-    begin, end = _earliest_fit(P, S, K, task, node)
-    first = _cut(K, node, begin)
-    _cut(K, node, end)
-    several = K.left[task]
+    _cut(K, first, end)
+    several = K.left[unit]
     seg = first
     while seg >= 0 and (seg == first or K.seg_time[seg] < end):
         for r in range(P.capacity.shape[1]):
@@ -1443,94 +1596,216 @@ def _book(P, S, K, task, node):
                 several = min(several, np.int64(min(room, 1e18)))
         seg = K.seg_next[seg]
     several = max(several, 1)
-    if end > begin:
+    if end > K.seg_time[first]:
         seg = first
         while seg >= 0 and K.seg_time[seg] < end:
             for r in range(P.capacity.shape[1]):
                 K.seg_free[seg, r] -= P.demand[task, r] * several
             seg = K.seg_next[seg]
-    K.left[task] -= several
-    K.rising[node] = 1
-    seg = K.head[node]
-    while K.seg_next[seg] >= 0:
-        later = K.seg_next[seg]
-        for r in range(P.capacity.shape[1]):
-            if K.seg_free[later, r] < K.seg_free[seg, r]:
-                K.rising[node] = 0
-        seg = later
-    for klass in range(K.fit.shape[0]):
-        K.fit[klass, node] = np.nan
-    return begin, several
+        if first != K.head[node]:
+            K.rising[node] = 0
+    K.counter[4] += 1
+    K.version[node] = K.counter[4]
+    return several
 
 
 @inner
-def _pick_unit(P, K, rule, units):
-    """Place in `unit` of the task to book next; Problem.tie among equals."""
-    pick, pick_key = NONE, -np.inf
+def _key(K, rule, unit):
+    if rule == MIN_MIN:
+        return -K.best[unit]
+    if rule == MAX_MIN:
+        return K.best[unit]
+    return K.second[unit] - K.best[unit]
+
+
+@inner
+def _books_first(K, A, rule, unit, other):
+    """Whether a set is booked before another (-1 = none): the larger key, the smaller tie of the first task."""
+    if other < 0:
+        return True
+    key, than = _key(K, rule, unit), _key(K, rule, other)
+    return key > than or (key == than and A.tie[A.top[unit]] < A.tie[A.top[other]])
+
+
+@inner
+def _enter(K, A, rule, unit):
+    """Put a set into the list of its best node."""
+    node = K.best_node[unit]
+    after = K.first[node]
+    K.next[unit], K.previous[unit] = after, NONE
+    if after >= 0:
+        K.previous[after] = unit
+    K.first[node] = unit
+    if _books_first(K, A, rule, unit, K.pick[node]):
+        K.pick[node] = unit
+
+
+@inner
+def _take_from(K, unit, node):
+    """Take a set out of a node's list, whose pick the caller finds again."""
+    before, after = K.previous[unit], K.next[unit]
+    if before >= 0:
+        K.next[before] = after
+    else:
+        K.first[node] = after
+    if after >= 0:
+        K.previous[after] = before
+
+
+@inner
+def _delay(P, S, K, A, rule, node, start, end):
+    """Find out what a booking of `start` to `end` on a node delays; bookings elsewhere change nothing there."""
+    unit = K.first[node]
+    pick = NONE
+    while unit >= 0:
+        after = K.next[unit]
+        begin, completion = K.seg_time[K.best_seg[unit]], K.best[unit]
+        if begin < end and (completion > start or begin >= start):
+            task = A.top[unit]
+            seg, completion = _earliest_fit(P, S, K, task, node, K.best_seg[unit])
+            K.best[unit], K.best_seg[unit] = completion, seg
+            if len(K.resume) > 0:
+                K.resume[unit, node] = seg
+            if completion >= K.second[unit]:  # `second` may be out of date, but is never too late
+                _find_best(P, S, K, task, unit)
+        if K.best_node[unit] != node:
+            _take_from(K, unit, node)
+            _enter(K, A, rule, unit)
+        elif _books_first(K, A, rule, unit, pick):
+            pick = unit
+        unit = after
+    K.pick[node] = pick
+
+
+@inner
+def _delay_second(P, S, K, A, rule, node, units):
+    """Sufferage also asks what the second best completion is."""
     for k in range(units):
-        task = K.unit[k]
-        if rule == MIN_MIN:
-            key = -K.best[task]
-        elif rule == MAX_MIN:
-            key = K.best[task]
-        else:
-            key = K.second[task] - K.best[task]
-        if pick < 0 or key > pick_key or (key == pick_key and P.task[task].tie < P.task[K.unit[pick]].tie):
-            pick, pick_key = k, key
-    return pick
+        unit = K.unit[k]
+        if K.second_node[unit] != node or K.size[unit] == 0 or K.best_node[unit] == node:
+            continue
+        _find_best(P, S, K, A.top[unit], unit)
+        if _books_first(K, A, rule, unit, K.pick[K.best_node[unit]]):
+            K.pick[K.best_node[unit]] = unit
 
 
 @inner
-def _book_all(P, S, K, rule):
-    """Book ready tasks until none could start now (later bookings cannot be due); False if the scratch is too small."""
+def _begin_bookings(P, S, K, A, rule):
+    """Every set's best node in the present state; returns the number of sets."""
     _build_profiles(P, S, K)
-    units = S.counter[READY]
+    units = A.counter[0]
     for k in range(units):
-        task = S.ready[k]
-        K.unit[k] = task
-        K.left[task] = S.task[task].unstarted
-        _find_best(P, S, K, task)
+        unit = A.open[k]
+        task = A.top[unit]
+        K.unit[k] = unit
+        K.size[unit] = A.size[unit]
+        K.left[unit] = S.task[task].unstarted
+        if len(K.resume) > 0:
+            for node in range(len(P.node_group)):
+                K.resume[unit, node] = K.head[node]
+        _find_best(P, S, K, task, unit)
+        _enter(K, A, rule, unit)
     K.counter[1], K.counter[2], K.counter[3] = 0, 0, S.counter[EPOCH]
-    while units > 0:
-        startable = False
-        for k in range(units):
-            if _can_start_now(P, K, K.unit[k]):
-                startable = True
-                break
-        if not startable:
+    return units
+
+
+@inner
+def _next_of_set(S, K, A, unit):
+    """The first task of a set is booked in full: go on with the next one that is not."""
+    K.size[unit] -= 1
+    top = A.top[unit]
+    top = _meld(A, A.left[top], A.right[top])
+    while top >= 0 and S.task[top].unstarted == 0:
+        top = _meld(A, A.left[top], A.right[top])
+    A.top[unit] = top
+    if top >= 0:
+        K.left[unit] = S.task[top].unstarted
+
+
+@inner
+def _book_all(P, S, K, A, rule):
+    """Book ready tasks until none could start now (later bookings cannot be due); False if the scratch is too small."""
+    units = _begin_bookings(P, S, K, A, rule)
+    hopeless, taken, roomy = 0, 0, True
+    while True:
+        while hopeless < units and (K.size[K.unit[hopeless]] == 0 or not _can_start_now(P, K, A.top[K.unit[hopeless]])):
+            hopeless += 1
+        if hopeless == units:
             break
-        if K.counter[0] + 2 > len(K.seg_time) or K.counter[1] >= len(K.due_task):
-            return False
-        pick = _pick_unit(P, K, rule, units)
-        task = K.unit[pick]
-        node = K.best_node[task]
-        begin, several = _book(P, S, K, task, node)
-        if begin == S.clock[NOW]:
+        roomy = K.counter[0] + 2 <= len(K.seg_time) and K.counter[1] < len(K.due_task)
+        if not roomy:
+            break
+        unit = NONE
+        for node in range(len(P.node_group)):
+            if K.pick[node] >= 0 and _books_first(K, A, rule, K.pick[node], unit):
+                unit = K.pick[node]
+        task, node = A.top[unit], K.best_node[unit]
+        start, end = K.seg_time[K.best_seg[unit]], K.best[unit]
+        several = _book(P, K, task, unit)
+        if start == S.clock[NOW]:
             due = K.counter[1]
             K.due_task[due], K.due_node[due], K.due_count[due] = task, node, several
             K.counter[1] = due + 1
-        if K.left[task] == 0:
-            units -= 1
-            K.unit[pick] = K.unit[units]
-        for k in range(units):
-            other = K.unit[k]
-            if K.best_node[other] == node:
-                # Bookings only delay, so `second` stays a lower bound for every other node.
-                K.best[other] = _earliest_fit(P, S, K, other, node)[1]
-                if K.best[other] >= K.second[other]:
-                    _find_best(P, S, K, other)
-            elif rule == SUFFERAGE and K.second_node[other] == node:
-                _find_best(P, S, K, other)
-    return True
+        K.left[unit] -= several
+        if K.left[unit] == 0:
+            K.taken[taken] = task
+            taken += 1
+            _next_of_set(S, K, A, unit)
+            if K.size[unit] == 0:
+                _take_from(K, unit, node)
+        _delay(P, S, K, A, rule, node, start, end)
+        if rule == SUFFERAGE:
+            _delay_second(P, S, K, A, rule, node, units)
+    for k in range(taken):
+        task = K.taken[k]
+        A.left[task], A.right[task] = NONE, NONE
+        A.top[A.set_of[task]] = _meld(A, A.top[A.set_of[task]], task)
+    return roomy
 
 
 @inner
-def choose_by_booking(P, S, K, rule):
-    """(task, node, count) of the next booking due now; (-1, -1, 0): WAIT; (-3, -1, 0): the scratch is too small."""
+def _is_waiting_for_data(P, S, task):
+    for group in range(P.capacity.shape[0]):
+        if S.data_ready[task, group] > S.clock[NOW]:
+            return True
+    return False
+
+
+@inner
+def _take_units(P, S, A):
+    """Put fresh tasks into sets: by kind once their data is everywhere, until then alone."""
+    if P.switch[TRANSFERS]:
+        for k in range(A.counter[0] - 1, -1, -1):
+            unit = A.open[k]
+            task = A.top[unit]
+            known = A.newest[A.kind[task]]
+            if known == unit or _is_waiting_for_data(P, S, task):
+                continue
+            if known < 0:
+                A.newest[A.kind[task]] = unit
+            else:
+                _close_set(A, unit, A.kind[task])
+                _join(A, task, known)
+    for k in range(S.counter[FRESH]):
+        task = S.fresh[k]
+        kind = A.kind[task]
+        if P.switch[TRANSFERS] and _is_waiting_for_data(P, S, task):
+            _open_set(A, task)
+        elif A.newest[kind] >= 0:
+            _join(A, task, A.newest[kind])
+        else:
+            A.newest[kind] = _open_set(A, task)
     S.counter[FRESH] = 0
-    if K.counter[3] != S.counter[EPOCH] and (S.counter[EVENTS] > len(K.running) or not _book_all(P, S, K, rule)):
-        K.counter[3] = -1
-        return NONE - 2, NONE, ZERO
+
+
+@inner
+def choose_by_booking(P, S, K, A, rule):
+    """(task, node, count) of the next booking due now; (-1, -1, 0): WAIT; (-3, -1, 0): the scratch is too small."""
+    if K.counter[3] != S.counter[EPOCH]:
+        _take_units(P, S, A)
+        if S.counter[EVENTS] > len(K.running) or not _book_all(P, S, K, A, rule):
+            K.counter[3] = -1
+            return NONE - 2, NONE, ZERO
     while K.counter[2] < K.counter[1]:
         due = K.counter[2]
         task, node = K.due_task[due], K.due_node[due]
@@ -1545,21 +1820,24 @@ def choose_by_booking(P, S, K, rule):
 
 
 @entry
-def run_by_booking(P, S, truth, K, rule, most):
+def run_by_booking(P, S, truth, K, A, rule, most):
     """Run to the end (or for `most` decisions) with Min-Min, Max-Min or Sufferage."""
     while most > 0:
         if not _has_room(P, S):
             return GROW
         task, node, several, forced = NOT_LATE, NONE, ZERO, False
         if P.setting[MAX_WAIT] < np.inf:
+            _take_units(P, S, A)
             task, node = _overdue(P, S)
             forced = task == -1
         if task == -2:
-            task, node, several = choose_by_booking(P, S, K, rule)
+            task, node, several = choose_by_booking(P, S, K, A, rule)
         if task == -3:
             return GROW
         if task >= 0:
             _start(P, S, truth, task, node, several)
+            if S.task[task].unstarted == 0:
+                _leave(S, A, task)
             most -= 1
             continue
         if not forced and _may_wait(P, S) and _any_eligible(P, S):
