@@ -94,3 +94,22 @@ def test_booking_tasks_of_a_thousand_instances_fills_the_nodes(rule: str) -> Non
     schedule = simulate(equal_tasks(24, instances=1000), rule)
     validate(schedule)
     assert schedule.makespan == 2000
+
+
+@pytest.mark.parametrize("rule", range(10))
+def test_sets_gathered_anew_in_the_middle_of_a_replay_go_on_in_the_same_way(rule: int) -> None:
+    for seed in range(3000, 3006):
+        replay = crowded(seed)
+        found = []
+        for again in (False, True):
+            simulator = Simulator(replay)
+            while len(simulator.state.alloc) < 1000:
+                simulator.grow()
+            alike = alike_by_score(simulator.problem, rule)
+            for most in (7, 9, 2**62):
+                if again:  # as a search does: sets that are in use are forgotten, or belong to another run
+                    kernel.regroup(simulator.state, alike)
+                kernel.run_by_score(simulator.problem, simulator.state, simulator.truth, alike, rule, 0.5, most)
+            found.append(simulator.schedule("sets"))
+        assert found[0].task.tolist() == found[1].task.tolist()
+        assert found[0].start.tolist() == found[1].start.tolist()
