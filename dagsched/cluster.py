@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dagsched.checks import as_list, as_matrix, as_names, as_number, is_name, is_text
 from dagsched.errors import ConfigError, InvalidClusterError, closest
-from dagsched.files import stamp
+from dagsched.files import exists, is_file, stamp
 from dagsched.shipped import shipped
+from dagsched.texts import described, shown_path
 from dagsched.yaml_text import read_yaml
 
 MAX_GROUPS = 1024
@@ -64,6 +66,7 @@ class Cluster:
     name: str = "cluster"
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         object.__setattr__(self, "groups", tuple(self.groups))
         resources = self.resources or tuple(dict.fromkeys(r for g in self.groups for r in g.capacity))
         object.__setattr__(self, "resources", tuple(resources))
@@ -78,12 +81,9 @@ class Cluster:
 
     def _matrix(self, what: str) -> NDArray[np.float64]:
         count = len(self.groups)
-        try:
-            if isinstance(getattr(self, what), bool):
-                raise TypeError
-            matrix = np.array(getattr(self, what), np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidClusterError(f"cluster {self.name!r}: {what} must be a number or a square matrix") from None
+        matrix = as_matrix(getattr(self, what))
+        if matrix is None:
+            raise InvalidClusterError(f"cluster {self.name!r}: {what} must be a number or a square matrix")
         if matrix.ndim == 0:
             matrix = np.full((count, count), float(matrix))
         if matrix.shape != (count, count):
@@ -92,6 +92,29 @@ class Cluster:
                 f"{count} groups"
             )
         return matrix
+
+    def _check_kinds(self) -> None:
+        """Refuse values of a wrong kind by the name of their field."""
+        if not is_text(self.name):
+            raise InvalidClusterError(f"cluster: name is {described(self.name)}, expected a text")
+        if as_list(self.groups, NodeGroup) is None:
+            found = described(self.groups)
+            raise InvalidClusterError(f"cluster {self.name!r}: groups is {found}, expected a list of NodeGroup")
+        if as_names(self.resources) is None:
+            found = described(self.resources)
+            raise InvalidClusterError(f"cluster {self.name!r}: resources is {found}, expected a list of names")
+        for group in self.groups:
+            where = f"cluster {self.name!r}, group {described(group.name)}"
+            if not isinstance(group.capacity, Mapping):
+                found = described(group.capacity)
+                raise InvalidClusterError(f"{where}: capacity is {found}, expected a mapping from resources to amounts")
+            for resource, amount in group.capacity.items():
+                if not is_name(resource):
+                    found = described(resource)
+                    raise InvalidClusterError(f"{where}: capacity of {found}, expected the name of a resource")
+                if as_number(amount) is None:
+                    found = described(amount)
+                    raise InvalidClusterError(f"{where}: capacity of {resource} is {found}, expected a number >= 0")
 
     def _check_groups(self) -> None:
         if not self.groups:
@@ -106,15 +129,15 @@ class Cluster:
             raise InvalidClusterError(f"cluster {self.name!r}: resources {list(self.resources)} repeat a name")
         names = [group.name for group in self.groups]
         for group in self.groups:
-            where = f"cluster {self.name!r}, group {group.name!r}"
-            if not isinstance(group.name, str) or not group.name or names.count(group.name) > 1:
-                raise InvalidClusterError(f"{where}: group names must be unique texts that are not empty")
+            where = f"cluster {self.name!r}, group {described(group.name)}"
+            if not is_name(group.name) or names.count(group.name) > 1:
+                raise InvalidClusterError(f"{where}: the name of a group must be a unique text that is not empty")
             if isinstance(group.nodes, bool) or not isinstance(group.nodes, int) or not 1 <= group.nodes <= 10**6:
                 raise InvalidClusterError(
-                    f"{where}: nodes is {group.nodes!r}, expected a whole number from 1 to 1000000"
+                    f"{where}: nodes is {described(group.nodes)}, expected a whole number from 1 to 1000000"
                 )
             if not _positive(group.speed):
-                raise InvalidClusterError(f"{where}: speed is {group.speed!r}, expected a finite number > 0")
+                raise InvalidClusterError(f"{where}: speed is {described(group.speed)}, expected a finite number > 0")
             for resource, amount in group.capacity.items():
                 if resource not in self.resources:
                     raise InvalidClusterError(f"{where}: capacity of {resource!r}, but resources are {self.resources}")
@@ -166,11 +189,11 @@ class Cluster:
         path = Path(path)
         data = read_yaml(path, "cluster file")
         try:
-            return cls.from_dict(data, name=path.stem)
+            return cls.from_dict(data, name=shown_path(path.stem))
         except InvalidClusterError as error:
-            raise InvalidClusterError(f"{path}: {error}") from None
+            raise InvalidClusterError(f"{shown_path(path)}: {error}") from None
         except (ValueError, OverflowError):
-            raise InvalidClusterError(f"{path}: holds a number too large to count with") from None
+            raise InvalidClusterError(f"{shown_path(path)}: holds a number too large to count with") from None
 
     @classmethod
     def from_dict(cls, data: Any, *, name: str = "cluster") -> Cluster:
@@ -235,13 +258,13 @@ def cluster_named(value: Cluster | Mapping[str, Any] | str | Path | None) -> Clu
     if isinstance(value, Mapping):
         return Cluster.from_dict(dict(value))
     path = Path(str(value))
-    if path.suffix not in (".yaml", ".yml") and not path.exists():
+    if path.suffix not in (".yaml", ".yml") and not exists(path):
         names = sorted(file.stem for file in shipped("workloads/clusters").glob("*.yaml"))
         if str(value) in names:
             return default_cluster(str(value))
         hint = closest(value, names, f"shipped clusters: {', '.join(names)}")
         raise ConfigError(f"cluster is {str(value)!r}, expected a file or the name of a shipped one; {hint}")
-    return _unchanged(path, stamp(path) if path.is_file() else ())
+    return _unchanged(path, stamp(path) if is_file(path) else ())
 
 
 @lru_cache(maxsize=64)
@@ -251,9 +274,8 @@ def _unchanged(path: Path, _stamp: tuple[object, ...]) -> Cluster:
 
 
 def _positive(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        return False
-    return math.isfinite(float(value)) and float(value) > 0
+    number = as_number(value)
+    return number is not None and 0 < number < math.inf
 
 
 def _amount(group: object, what: object, value: object) -> float:

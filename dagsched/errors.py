@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_MOST_CHARACTERS = 2000
+
 
 def closest(name: object, known: Iterable[str], otherwise: str) -> str:
     """The end of a message about an unknown name: the closest known one, or what else to say."""
@@ -17,7 +19,11 @@ def closest(name: object, known: Iterable[str], otherwise: str) -> str:
 
 
 class DagschedError(Exception):
-    """Base of all errors a user can mend."""
+    """Base of all errors a user can mend; a message that quotes endless names of a file is cut in the middle."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= _MOST_CHARACTERS else f"{text[:1000]} ... {text[-500:]}"
 
 
 class InvalidWorkflowError(DagschedError):

@@ -11,10 +11,29 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dagsched.errors import ConfigError
+from dagsched.texts import shown_path
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether something lies there; unlike ``Path.exists``, no name (too long, with a null byte) makes this fail."""
+    return os.path.exists(path)
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file lies there; never fails, see :func:`exists`."""
+    return os.path.isfile(path)
+
+
+def is_dir(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder lies there; never fails, see :func:`exists`."""
+    return os.path.isdir(path)
 
 
 def write_atomic(path: str | Path, content: bytes | str) -> None:
-    """Write ``content`` (texts as UTF-8) so that ``path`` appears, or changes, only when complete.
+    """Write ``content`` so that ``path`` appears, or changes, only when complete.
+
+    Texts are written as UTF-8, lone surrogates in them as escapes: no name of a file may stop a finished computation
+    from being kept.
 
     The bytes go to a temporary file in the same folder, which is created when missing; they are flushed to
     disk, then the file is renamed. After a failure the old file is untouched and no temporary one is left.
@@ -38,9 +57,11 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
     path = Path()
     try:
         for path, content in contents.items():
-            if not path.name or path.is_dir():
-                raise ConfigError(f"{path}: cannot write the file: this is a folder; give the path of a file")
-            data = content.encode("utf-8") if isinstance(content, str) else content
+            if not path.name or is_dir(path):
+                raise ConfigError(
+                    f"{shown_path(path)}: cannot write the file: this is a folder; give the path of a file"
+                )
+            data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
             temporaries[path] = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
             path.parent.mkdir(parents=True, exist_ok=True)
             with temporaries[path].open("xb") as file:
@@ -53,7 +74,7 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
             temporary.replace(path)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ConfigError(f"{path}: cannot write the file: {reason}; choose another output path") from None
+        raise ConfigError(f"{shown_path(path)}: cannot write the file: {reason}; choose another output path") from None
     finally:
         for temporary in temporaries.values():
             with contextlib.suppress(OSError):

@@ -12,10 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dagsched.checks import as_number
 from dagsched.cluster import Cluster
 from dagsched.declared import MOST_SIGMA, NOTHING, Declared, NoiseModel, Objective
 from dagsched.errors import ConfigError, InvalidReplayError
 from dagsched.frozen import restore
+from dagsched.texts import described
 from dagsched.workflow import MAX_INSTANCES, FloatArray, IntArray, Workflow, child_rows, natural_key
 from dagsched.workload import Workload
 
@@ -51,11 +53,12 @@ class SimulationOptions:
     def __post_init__(self) -> None:
         for name in ("decision_interval", "max_wait"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-                raise ConfigError(f"{name} is {value!r}, expected seconds")
-            object.__setattr__(self, name, float(value))
-        if self.placement not in PLACEMENTS:
-            raise ConfigError(f"placement is {self.placement!r}, expected one of {', '.join(PLACEMENTS)}")
+            seconds = as_number(value)
+            if seconds is None:
+                raise ConfigError(f"{name} is {described(value)}, expected seconds")
+            object.__setattr__(self, name, seconds)
+        if not isinstance(self.placement, str) or self.placement not in PLACEMENTS:
+            raise ConfigError(f"placement is {described(self.placement)}, expected one of {', '.join(PLACEMENTS)}")
         if self.decision_interval != 0 and not (LEAST_INTERVAL <= self.decision_interval <= MOST_SECONDS):
             raise ConfigError(
                 f"decision_interval is {self.decision_interval!r}, expected 0 or seconds from {LEAST_INTERVAL:g} to "
@@ -65,7 +68,9 @@ class SimulationOptions:
             raise ConfigError(f"max_wait is {self.max_wait!r}, expected seconds >= 0")
         cap = self.instances_per_decision
         if isinstance(cap, bool) or not isinstance(cap, int | np.integer) or not 0 <= cap <= MAX_INSTANCES:
-            raise ConfigError(f"instances_per_decision is {cap!r}, expected a whole number from 0 to {MAX_INSTANCES}")
+            raise ConfigError(
+                f"instances_per_decision is {described(cap)}, expected a whole number from 0 to {MAX_INSTANCES}"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,9 +163,12 @@ class Replay:
             ConfigError: for a negative or non-finite sigma or seed.
         """
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ConfigError(f"seed is {seed!r}, expected a whole number >= 0")
-        if isinstance(sigma, bool) or not isinstance(sigma, int | float | np.number) or not 0 <= sigma <= MOST_SIGMA:
-            raise ConfigError(f"noise sigma is {sigma!r}, expected a number from 0 to {MOST_SIGMA:g}")
+            raise ConfigError(f"seed is {described(seed)}, expected a whole number >= 0")
+        spread = as_number(sigma)
+        if spread is None or not 0 <= spread <= MOST_SIGMA:
+            raise ConfigError(f"noise sigma is {described(sigma)}, expected a number from 0 to {MOST_SIGMA:g}")
+        _check_kinds(workload, cluster, options)
+        sigma = spread
         if cluster is None:
             cluster = cluster_for(workload)
         flat = _flatten(workload, cluster)
@@ -258,6 +266,16 @@ class Replay:
                 digest.update(b"place" + self.place.tobytes())
             self._cache["digest"] = digest.hexdigest()
         return str(self._cache["digest"])
+
+
+def _check_kinds(workload: object, cluster: object, options: object) -> None:
+    for name, value, kind in (
+        ("workload", workload, Workload),
+        ("cluster", cluster, Cluster),
+        ("options", options, SimulationOptions),
+    ):
+        if not isinstance(value, kind) and (value is not None or name == "workload"):
+            raise InvalidReplayError(f"{name} is {described(value)}, expected a {kind.__name__}")
 
 
 def cluster_for(workload: Workload) -> Cluster:

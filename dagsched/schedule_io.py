@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from dagsched.files import write_atomic
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
 from dagsched.schedule_export import trace_events, wfformat
+from dagsched.texts import csv_table, csv_text
 
 FORMAT, VERSION = "dagsched-schedule", 1
 FORMATS = ("json", "csv", "wfformat", "trace")
@@ -120,19 +119,23 @@ def schedule_json(schedule: Schedule) -> str:
 
 
 def schedule_csv(schedule: Schedule) -> str:
-    """One allocation a row, times in seconds; milestones (which run nowhere) follow with an empty node."""
+    """One allocation a row, times in seconds; milestones (which run nowhere) follow with an empty node.
+
+    Names that a spreadsheet would take for formulas get an apostrophe in front (:func:`dagsched.texts.csv_text`).
+    """
     replay = schedule.replay
     nodes = replay.cluster.node_names
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
+    rows: list[Iterable[str]] = [CSV_COLUMNS]
     columns = (schedule.task, schedule.node, schedule.count, schedule.start, schedule.execution, schedule.finish)
     for task, node, count, start, execution, finish in zip(*(c.tolist() for c in columns), strict=True):
         ready = float(schedule.ready[task])
-        writer.writerow([*replay.task_name(task), nodes[node], count, ready, start, execution, finish])
-    for task in np.flatnonzero(replay.milestone).tolist():
-        writer.writerow([*replay.task_name(task), "", "", *[float(schedule.ready[task])] * 4])
-    return text.getvalue()
+        names = map(csv_text, (*replay.task_name(task), nodes[node]))
+        rows.append((*names, str(count), *map(repr, (ready, start, execution, finish))))
+    rows.extend(
+        (*map(csv_text, replay.task_name(task)), "", "", *[repr(float(schedule.ready[task]))] * 4)
+        for task in np.flatnonzero(replay.milestone).tolist()
+    )
+    return csv_table(rows)
 
 
 def _from_json(data: Mapping[str, Any], replay: Replay) -> Schedule:

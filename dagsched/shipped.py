@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dagsched.errors import ConfigError
+from dagsched.files import exists
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -19,6 +20,6 @@ def shipped(relative: str) -> Path:
         ConfigError: if it is in neither place.
     """
     for root in (_PACKAGE, _PACKAGE.parent):
-        if (root / relative).exists():
+        if exists(root / relative):
             return root / relative
     raise ConfigError(f"{relative}: not found beside or inside the dagsched package; reinstall dagsched")

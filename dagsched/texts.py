@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -19,6 +22,32 @@ def one_line(text: object) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
+def shorten(value: object, limit: int = 60) -> str:
+    """``repr`` cut to ``limit`` characters, safe for values of any size."""
+    if isinstance(value, str | bytes) and len(value) > limit:
+        return f"{value[:limit]!r}..."
+    if isinstance(value, dict | list):
+        kind = "an object" if isinstance(value, dict) else "a list"
+        return f"{kind} of {len(value)}"
+    if isinstance(value, int) and abs(value) >= 10**limit:
+        return f"a whole number of {value.bit_length()} bits"
+    return repr(value)
+
+
+def described(value: object) -> str:
+    """A value of any type for an error: short, on one line, and never failing."""
+    text = one_line(shorten(value))
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """A path as a text that can be written: bytes that are not UTF-8 become escapes such as a backslash and ``xe4``."""
+    try:
+        return os.fsencode(os.fspath(path)).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # no path of this machine
+        return one_line(os.fspath(path))
+
+
 def csv_text(text: str) -> str:
     """A text as it enters a cell of a CSV file, so that no spreadsheet takes it for a formula.
 
@@ -27,6 +56,20 @@ def csv_text(text: str) -> str:
     texts: they are written as they are, also below zero.
     """
     return f"'{text}" if text.startswith((*_FORMULA, "'")) else text
+
+
+def csv_table(rows: Iterable[Iterable[str]]) -> str:
+    """Lines of a CSV file, each ended by a line feed; cells with a comma, a quote or a line break are quoted.
+
+    ``csv.writer`` leaves a carriage return unquoted where lines end in a line feed, and no reader gets such a row back.
+    """
+    return "".join(",".join(map(_quoted, row)) + "\n" for row in rows)
+
+
+def _quoted(cell: str) -> str:
+    if any(mark in cell for mark in ',"\r\n'):
+        return '"' + cell.replace('"', '""') + '"'
+    return cell
 
 
 def text_from_csv(cell: str) -> str:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dagsched.checks import as_list, as_names, as_number, is_array, is_name, is_text
 from dagsched.errors import InvalidWorkflowError
 from dagsched.frozen import restore
+from dagsched.texts import described, one_line
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -179,7 +181,7 @@ class Workflow:
         of first appearance; an ``arrival`` of ``None`` is 0 s and counts as not stated (:mod:`dagsched.declared`).
         Raises :class:`InvalidWorkflowError` for anything inconsistent.
         """
-        tasks = list(tasks)
+        tasks = _checked_tasks(name, tasks)
         index = _index_of_ids(name, [task.id for task in tasks])
         columns = _resource_columns(name, tasks, resources)
         group_names = tuple(dict.fromkeys(group for task in tasks for group in task.group_durations))
@@ -348,23 +350,41 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 def _freeze_arrays(workflow: Workflow) -> None:
     """Own, read-only, contiguous copies, so that a caller's later edit cannot invalidate the checks."""
+    for what in ("task_ids", "resources", "category", "group_names"):
+        value = getattr(workflow, what)
+        names = as_list(value) if what == "category" else as_names(value)
+        if names is None:
+            raise InvalidWorkflowError(
+                f"workflow {described(workflow.name)}: {what} is {described(value)}, expected a list of names"
+            )
+        if type(value) is not tuple:
+            object.__setattr__(workflow, what, tuple(names))
     count = len(workflow.task_ids)
+    edges = len(workflow.parent_idx) if is_array(workflow.parent_idx) and workflow.parent_idx.ndim else 0
     shapes = {
         "duration": (np.float64, (count,)),
         "estimate": (np.float64, (count,)),
         "demand": (np.float64, (count, len(workflow.resources))),
         "instances": (np.int64, (count,)),
         "parent_ptr": (np.int64, (count + 1,)),
-        "parent_idx": (np.int64, (len(workflow.parent_idx),)),
-        "parent_bytes": (np.float64, (len(workflow.parent_idx),)),
+        "parent_idx": (np.int64, (edges,)),
+        "parent_bytes": (np.float64, (edges,)),
         "group_duration": (np.float64, (count, len(workflow.group_names))),
     }
     for name, (dtype, shape) in shapes.items():
         array = getattr(workflow, name)
-        if name == "group_duration" and not workflow.group_names:
+        if name == "group_duration" and not workflow.group_names and is_array(array) and array.size == 0:
             array = np.zeros(shape)
+        whole = dtype is np.int64
+        if not is_array(array, whole=whole) and not (is_array(array) and array.size == 0):
+            raise InvalidWorkflowError(
+                f"workflow {described(workflow.name)}: {name} is {described(array)}, expected an array of "
+                f"{'whole ' if whole else ''}numbers"
+            )
         if array.shape != shape:
-            raise InvalidWorkflowError(f"workflow {workflow.name!r}: {name} has shape {array.shape}, expected {shape}")
+            raise InvalidWorkflowError(
+                f"workflow {described(workflow.name)}: {name} has shape {array.shape}, expected {shape}"
+            )
         if array.dtype != dtype or array.flags.writeable or not array.flags.c_contiguous:
             array = np.array(array, dtype, order="C")
             if dtype is np.float64:
@@ -375,31 +395,52 @@ def _freeze_arrays(workflow: Workflow) -> None:
 
 
 def _task_error(workflow: str, task: str, what: str, found: object, expected: str) -> InvalidWorkflowError:
-    return InvalidWorkflowError(f"workflow {workflow!r}, task {task!r}: {what} is {found!r}, expected {expected}")
+    return InvalidWorkflowError(
+        f"workflow {workflow!r}, task {task!r}: {one_line(what)} is {described(found)}, expected {expected}"
+    )
 
 
 def _number(workflow: str, task: str, what: str, value: object, of: str = "") -> float:
-    try:
-        if isinstance(value, bool | str | bytes):
-            raise TypeError
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise _task_error(workflow, task, f"{what} {of}".rstrip(), value, "a number") from None
+    number = as_number(value)
+    if number is None:
+        raise _task_error(workflow, task, f"{what} {of}".rstrip(), value, "a number")
+    return number
 
 
 def _whole(workflow: str, task: str, what: str, value: object) -> int:
     if type(value) is int and 1 <= value <= MAX_INSTANCES:
         return value
-    number = _number(workflow, task, what, value)
-    if not (1 <= number <= MAX_INSTANCES) or number != int(number):
+    number = as_number(value)
+    if number is None or not 1 <= number <= MAX_INSTANCES or number != int(number):
         raise _task_error(workflow, task, what, value, f"a whole number from 1 to {MAX_INSTANCES}")
     return int(number)
+
+
+def _checked_tasks(workflow: str, tasks: object) -> list[Task]:
+    """The tasks as a list; each must be a task whose demand, parents and the like are of the right kind."""
+    checked = as_list(tasks, Task)
+    if checked is None:
+        raise InvalidWorkflowError(f"workflow {workflow!r}: tasks is {described(tasks)}, expected a list of Task")
+    known: set[str] = set()
+    for task in checked:
+        for what in ("demand", "edge_bytes", "group_durations"):
+            value = getattr(task, what)
+            if type(value) is not dict and not isinstance(value, Mapping) and not (what == "demand" and value is None):
+                raise _task_error(workflow, task.id, what, value, "a mapping from names to numbers")
+            if what != "edge_bytes" and value and not known.issuperset(value):
+                for name in value:
+                    if not is_name(name):
+                        raise _task_error(workflow, task.id, f"a name in {what}", name, "a text that is not empty")
+                known.update(value)
+        if type(task.parents) not in (tuple, list) and as_list(task.parents) is None:
+            raise _task_error(workflow, task.id, "parents", task.parents, "a list of ids")
+    return checked
 
 
 def _index_of_ids(workflow: str, ids: Sequence[str]) -> dict[str, int]:
     index: dict[str, int] = {}
     for row, task_id in enumerate(ids):
-        if not isinstance(task_id, str) or not task_id:
+        if not is_name(task_id):
             raise _task_error(workflow, str(task_id), "id", task_id, "a text that is not empty")
         if task_id in index:
             raise InvalidWorkflowError(
@@ -411,8 +452,12 @@ def _index_of_ids(workflow: str, ids: Sequence[str]) -> dict[str, int]:
 
 def _resource_columns(workflow: str, tasks: Sequence[Task], resources: Sequence[str] | None) -> dict[str, int]:
     used = dict.fromkeys(r for t in tasks for r in (DEFAULT_DEMAND if t.demand is None else t.demand))
-    if resources is None:
-        resources = tuple(used)
+    given = tuple(used) if resources is None else as_names(resources)
+    if given is None:
+        raise InvalidWorkflowError(
+            f"workflow {workflow!r}: resources is {described(resources)}, expected a list of names"
+        )
+    resources = given
     columns = {resource: column for column, resource in enumerate(resources)}
     if len(columns) != len(resources):
         raise InvalidWorkflowError(f"workflow {workflow!r}: resources {list(resources)} repeat a name")
@@ -430,12 +475,10 @@ def _resource_columns(workflow: str, tasks: Sequence[Task], resources: Sequence[
 def _append_parents(
     workflow: str, task: Task, index: Mapping[str, int], parent_idx: list[int], parent_bytes: list[float]
 ) -> None:
-    if isinstance(task.parents, str):
-        raise _task_error(workflow, task.id, "parents", task.parents, "a list of ids")
     for parent in task.parents:
-        if parent not in index:
+        if not isinstance(parent, str) or parent not in index:
             raise InvalidWorkflowError(
-                f"workflow {workflow!r}, task {task.id!r}: parent {parent!r} is not a task of this workflow"
+                f"workflow {workflow!r}, task {task.id!r}: parent {described(parent)} is not a task of this workflow"
             )
         parent_idx.append(index[parent])  # a parent listed twice is found by _check_edges
     if not task.edge_bytes:
@@ -448,15 +491,17 @@ def _append_parents(
     for parent in task.edge_bytes:
         if parent not in known:
             raise InvalidWorkflowError(
-                f"workflow {workflow!r}, task {task.id!r}: edge_bytes names {parent!r}, which is not a parent"
+                f"workflow {workflow!r}, task {task.id!r}: edge_bytes names {described(parent)}, which is not a parent"
             )
 
 
 def _check_attributes(workflow: Workflow) -> None:
     def fail(what: str, found: object, expected: str) -> InvalidWorkflowError:
-        return InvalidWorkflowError(f"workflow {workflow.name!r}: {what} is {found!r}, expected {expected}")
+        return InvalidWorkflowError(
+            f"workflow {described(workflow.name)}: {what} is {described(found)}, expected {expected}"
+        )
 
-    if not isinstance(workflow.name, str) or not workflow.name:
+    if not is_name(workflow.name):
         raise fail("name", workflow.name, "a text that is not empty")
     if not workflow.task_ids:
         raise InvalidWorkflowError(f"workflow {workflow.name!r}: has no tasks; a workflow needs at least one")
@@ -464,16 +509,15 @@ def _check_attributes(workflow: Workflow) -> None:
         value = getattr(workflow, what)
         if what == "deadline" and value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise fail(what, value, "a number")
-        object.__setattr__(workflow, what, float(value))
-        if not math.isfinite(float(value)):
+        number = as_number(value)
+        if number is None or not math.isfinite(number):
             raise fail(what, value, "a finite number")
+        object.__setattr__(workflow, what, number)
     if workflow.arrival < 0:
         raise fail("arrival", workflow.arrival, "a number >= 0")
     if workflow.weight <= 0:
         raise fail("weight", workflow.weight, "a number > 0")
-    if not isinstance(workflow.tenant, str):
+    if not is_text(workflow.tenant):
         raise fail("tenant", workflow.tenant, "a text")
     if len(set(workflow.resources)) != len(workflow.resources):
         raise fail("resources", list(workflow.resources), "names without repetition")
@@ -482,6 +526,11 @@ def _check_attributes(workflow: Workflow) -> None:
 
 
 def _check_tasks(workflow: Workflow) -> None:
+    label = next((label for label in workflow.category if label is not None and not is_text(label)), None)
+    if label is not None:
+        raise InvalidWorkflowError(
+            f"workflow {workflow.name!r}: category is {described(label)}, expected a text or None for each task"
+        )
     _index_of_ids(workflow.name, workflow.task_ids)
     usual = all(_are_amounts(array) for array in (workflow.duration, workflow.estimate, workflow.demand))
     counted = workflow.instances.min() >= 1 and workflow.instances.max() <= MAX_INSTANCES

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dagsched.checks import as_list, as_names, as_number, is_text
 from dagsched.cluster import Cluster
 from dagsched.declared import NOTHING, Declared, Nature, resolve
 from dagsched.errors import InvalidWorkflowError
+from dagsched.texts import described
 from dagsched.workflow import Workflow
 
 
@@ -75,12 +78,17 @@ class Workload:
     declared: Declared = NOTHING
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if not self.workflows:
-            raise InvalidWorkflowError(f"workload {self.name!r}: has no workflows; a workload needs at least one")
+            raise InvalidWorkflowError(
+                f"workload {described(self.name)}: has no workflows; a workload needs at least one"
+            )
         seen: set[str] = set()
         for workflow in self.workflows:
             if workflow.name in seen:
-                raise InvalidWorkflowError(f"workload {self.name!r}: two workflows are named {workflow.name!r}")
+                raise InvalidWorkflowError(
+                    f"workload {described(self.name)}: two workflows are named {described(workflow.name)}"
+                )
             seen.add(workflow.name)
             if self.declared.all_have_deadlines and workflow.deadline is None:
                 raise InvalidWorkflowError(
@@ -89,6 +97,28 @@ class Workload:
         resources = self.resources or tuple(dict.fromkeys(r for w in self.workflows for r in w.resources))
         object.__setattr__(self, "resources", tuple(resources))
         object.__setattr__(self, "workflows", tuple(w.with_resources(resources) for w in self.workflows))
+
+    def _check_kinds(self) -> None:
+        """Refuse values of a wrong kind by the name of their field."""
+        makespan = as_number(self.known_makespan)
+        units = self.units
+        usual = isinstance(units, Mapping) and all(is_text(name) and is_text(unit) for name, unit in units.items())
+        for what, right, expected in (
+            ("name", is_text(self.name), "a text"),
+            ("workflows", as_list(self.workflows, Workflow) is not None, "a list of Workflow"),
+            ("resources", as_names(self.resources) is not None, "a list of names"),
+            ("units", usual, "a mapping from resources to texts"),
+            ("cluster", self.cluster is None or isinstance(self.cluster, Cluster), "a Cluster or None"),
+            ("source", is_text(self.source), "a text"),
+            ("known_makespan", self.known_makespan is None or (makespan is not None and 0 <= makespan < math.inf),
+             "a finite number >= 0 or None"),
+            ("rejects", as_list(self.rejects, Rejects) is not None, "a list of Rejects"),
+            ("assumed", as_list(self.assumed, Assumption) is not None, "a list of Assumption"),
+        ):  # fmt: skip
+            if not right:
+                found = described(getattr(self, what))
+                raise InvalidWorkflowError(f"workload {described(self.name)}: {what} is {found}, expected {expected}")
+        object.__setattr__(self, "known_makespan", makespan)
 
     @property
     def task_count(self) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagsched.errors import ConfigError
-from dagsched.texts import is_unicode, one_line
+from dagsched.texts import is_unicode, one_line, shown_path
 
 if TYPE_CHECKING:
     import yaml
@@ -44,17 +44,17 @@ def read_yaml(file: Path, what: str) -> Any:
     try:
         details = file.stat()
         if not stat.S_ISREG(details.st_mode):
-            raise ConfigError(f"{file}: is not a regular file; give a {what}")
+            raise ConfigError(f"{shown_path(file)}: is not a regular file; give a {what}")
         if details.st_size > MOST_BYTES:
-            raise ConfigError(f"{file}: is larger than {MOST_BYTES:,} bytes, which is no {what}")
+            raise ConfigError(f"{shown_path(file)}: is larger than {MOST_BYTES:,} bytes, which is no {what}")
         text = file.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"{file}: cannot read the {what}: {error.strerror or error}") from None
+        raise ConfigError(f"{shown_path(file)}: cannot read the {what}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not valid YAML: is not UTF-8 text (byte {error.start})") from None
+        raise ConfigError(f"{shown_path(file)}: not valid YAML: is not UTF-8 text (byte {error.start})") from None
     except ValueError as error:  # a path with a null byte
-        raise ConfigError(f"{file}: cannot read the {what}: {error}") from None
-    return parse_yaml(text, str(file))
+        raise ConfigError(f"{shown_path(file)}: cannot read the {what}: {error}") from None
+    return parse_yaml(text, shown_path(file))
 
 
 def parse_yaml(text: str, where: str) -> Any:

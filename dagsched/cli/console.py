@@ -42,7 +42,9 @@ def notes() -> Console:
 
 def say(text: str) -> None:
     """Print one plain remark on stderr."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    from dagsched.texts import shown_path
+
+    print(shown_path(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def complain(text: str, *, code: int = 2) -> int:

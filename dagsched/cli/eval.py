@@ -9,6 +9,7 @@ import typer
 
 from dagsched.cli.compare import split_policies
 from dagsched.cli.console import examples, plural
+from dagsched.texts import shown_path
 
 if TYPE_CHECKING:
     from dagsched.learn.benchmark import Benchmark
@@ -71,7 +72,7 @@ def evaluate(
     _show(found, output())
     if out is not None:
         write_atomic(out, json.dumps(found.to_dict(), indent=1) + "\n")
-        output().print(f"Written to {out}", markup=False, soft_wrap=True)
+        output().print(f"Written to {shown_path(out)}", markup=False, soft_wrap=True)
 
 
 def _show(found: Benchmark, console: object) -> None:

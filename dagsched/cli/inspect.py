@@ -10,6 +10,8 @@ import typer
 
 from dagsched.cli import options
 from dagsched.cli.console import examples, plural
+from dagsched.files import is_dir
+from dagsched.texts import shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -208,9 +210,9 @@ def _print_counted(console: Console, found: list[tuple[str, int, str]], what: st
 def _print_skipped(console: Console, paths: list[Path], format: str | None) -> None:  # noqa: A002
     from dagsched.formats import scan
 
-    skipped = [skip for path in paths if path.is_dir() for skip in scan(path, format=format).skipped]
+    skipped = [skip for path in paths if is_dir(path) for skip in scan(path, format=format).skipped]
     for skip in skipped[:10]:
-        console.print(f"not read: {skip.path} ({skip.reason})", markup=False, style="dim")
+        console.print(f"not read: {shown_path(skip.path)} ({skip.reason})", markup=False, style="dim")
     if len(skipped) > 10:
         console.print(f"not read: {len(skipped) - 10:,} more files", style="dim")
 

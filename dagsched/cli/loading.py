@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dagsched.files import exists
+
 if TYPE_CHECKING:
     from dagsched.workload import Workload
 
@@ -45,7 +47,7 @@ def existing_one(path: Path) -> Path:
     from dagsched.errors import ConfigError
     from dagsched.shipped import shipped
 
-    if path.is_absolute() or path.parts[:1] != ("workloads",) or ".." in path.parts or path.exists():
+    if path.is_absolute() or path.parts[:1] != ("workloads",) or ".." in path.parts or exists(path):
         return path
     try:
         found = shipped(path.as_posix())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dagsched.cli.console import plural
 from dagsched.cli.inspect import describe_cluster, print_assumed, print_rejects
+from dagsched.texts import shown_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +42,7 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
     if out is not None:
         files = "report.html, results.csv, timings.csv, summary.json"
         more = " and schedules/" if comparison.config.save_schedules else ""
-        console.print(f"Written to {out}: {files}{more}", markup=False, soft_wrap=True)
+        console.print(f"Written to {shown_path(out)}: {files}{more}", markup=False, soft_wrap=True)
 
 
 def _head(table: ResultTable, metric: str) -> Table | None:

@@ -15,6 +15,7 @@ import typer
 from dagsched.cli import options
 from dagsched.cli.console import examples
 from dagsched.cli.loading import existing_one
+from dagsched.texts import shown_path
 
 if TYPE_CHECKING:
     from dagsched.learn.trainer import TrainResult
@@ -182,4 +183,6 @@ def _show(result: TrainResult, console: object) -> None:
         )
         console.print(Text(verdict, style="bold"))
     more = "" if result.finished else "; not finished, --resume goes on"
-    console.print(f"Written to {result.folder}: best/, checkpoints/, eval/, tb/{more}", markup=False, soft_wrap=True)
+    console.print(
+        f"Written to {shown_path(result.folder)}: best/, checkpoints/, eval/, tb/{more}", markup=False, soft_wrap=True
+    )

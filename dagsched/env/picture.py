@@ -38,14 +38,15 @@ def picture(simulator: Simulator) -> NDArray[np.uint8]:
     """``[480, 880, 3]`` Gantt chart of the schedule so far."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from dagsched.evaluate.figures import style
+    from dagsched.evaluate.figures import picture_text, style
 
     schedule = so_far(simulator)
     with style():
         figure = _draw(schedule)
         figure.set_size_inches(WIDTH, HEIGHT)
         figure.set_dpi(DPI)
-        figure.axes[0].set_title(f"{schedule.replay.workload.name}: {simulator.now:,.6g} s", loc="left", fontsize=11)
+        title = picture_text(f"{schedule.replay.workload.name}: {simulator.now:,.6g} s")
+        figure.axes[0].set_title(title, loc="left", fontsize=11)
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
         return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dagsched.texts import csv_text
+
 KEY_COLUMNS = (
     "workload",
     "workflow_count",
@@ -133,14 +135,17 @@ def in_seconds(metric: str) -> bool:
 
 
 def csv_cell(value: object) -> str:
-    """The text of one CSV cell: the shortest form that reads back as the same number; ``None`` is empty."""
+    """The text of one CSV cell: numbers in the shortest form that reads back the same, texts never as formulas.
+
+    ``None`` is empty.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(float(value))
-    return str(value)
+    return csv_text(value) if isinstance(value, str) else str(value)
 
 
 def display(metric: str, value: float | None, *, fixed: bool = False) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dagsched.checks import as_list, as_names
 from dagsched.cluster import Cluster, cluster_named
 from dagsched.declared import Objective
 from dagsched.errors import ConfigError, PolicyError
@@ -36,6 +37,7 @@ from dagsched.locks import FolderLock
 from dagsched.policies.registry import policy_key
 from dagsched.processes import check_spawnable, useful
 from dagsched.replay import Placement, SimulationOptions
+from dagsched.texts import described
 from dagsched.workload import Workload
 
 __all__ = ["Comparison", "compare_baselines", "run_comparison"]
@@ -122,7 +124,7 @@ def compare_baselines(
     """
     sigma, declared = given_declarations(noise=noise, closed=closed, objective=objective)
     config = CompareConfig(
-        policies=tuple(with_planner(policies) if ablate else policies),
+        policies=tuple(with_planner(_specs(policies)) if ablate else _specs(policies)),
         cluster=cluster_named(cluster),
         replays=replays,
         seed=seed,
@@ -137,12 +139,16 @@ def compare_baselines(
         save_schedules=save_schedules,
     )
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ConfigError(f"jobs is {jobs!r}, expected a whole number >= 1")
-    if limit is not None and limit < 1:
-        raise ConfigError(f"limit is {limit!r}, expected a whole number >= 1")
+        raise ConfigError(f"jobs is {described(jobs)}, expected a whole number >= 1")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ConfigError(f"limit is {described(limit)}, expected a whole number >= 1")
     if save_schedules and out is None:
         raise ConfigError("save_schedules needs a folder to save to; give one with out (--out DIR)")
-    many = [inputs] if isinstance(inputs, str | os.PathLike | Workload) else list(inputs)
+    many = (
+        [inputs] if isinstance(inputs, str | os.PathLike | Workload) else as_list(inputs, (str, os.PathLike, Workload))
+    )
+    if many is None:
+        raise ConfigError(f"inputs is {described(inputs)}, expected files, folders or workloads, one or several")
     workloads: list[Workload] = []
     for entry in many:
         if isinstance(entry, Workload):
@@ -156,6 +162,13 @@ def compare_baselines(
     if ablate:
         config = ablated(workloads[:limit], config)
     return run_comparison(workloads[:limit], config, jobs=jobs, out=out, progress=progress, say=say)
+
+
+def _specs(policies: Sequence[str]) -> Sequence[str]:
+    names = as_names(policies)
+    if names is None:
+        raise ConfigError(f"policies is {described(policies)}, expected a list of specs, such as ['fcfs', 'heft']")
+    return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from dagsched.checks import as_number
 from dagsched.cluster import Cluster
 from dagsched.declared import NOTHING, OBJECTIVES, Declared, Objective, parse_noise
 from dagsched.errors import ConfigError
 from dagsched.replay import SimulationOptions
+from dagsched.texts import described
 
 DEFAULT_POLICIES = (
     "critical-path",
@@ -77,13 +79,14 @@ class CompareConfig:
     def __post_init__(self) -> None:
         _check_policies(self.policies)
         if isinstance(self.replays, bool) or not isinstance(self.replays, int) or self.replays < 1:
-            raise ConfigError(f"replays is {self.replays!r}, expected a whole number >= 1")
+            raise ConfigError(f"replays is {described(self.replays)}, expected a whole number >= 1")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ConfigError(f"seed is {self.seed!r}, expected a whole number >= 0")
-        if not (0 <= self.noise < math.inf):
-            raise ConfigError(f"noise is {self.noise!r}, expected a spread (sigma) >= 0")
-        if self.objective not in OBJECTIVES:
-            raise ConfigError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
+            raise ConfigError(f"seed is {described(self.seed)}, expected a whole number >= 0")
+        noise = as_number(self.noise)
+        if noise is None or not 0 <= noise < math.inf:
+            raise ConfigError(f"noise is {described(self.noise)}, expected a spread (sigma) >= 0")
+        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
+            raise ConfigError(f"objective is {described(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
 
     @property
     def is_random(self) -> bool:
@@ -159,10 +162,12 @@ def parse_arrivals(text: str | None) -> float | None:
     """
     if text is None:
         return None
-    kind, _, value = text.partition(":")
+    kind, _, value = text.partition(":") if isinstance(text, str) else ("", "", "")
     load = _positive(value)
     if kind != "poisson" or load is None:
-        raise ConfigError(f"arrivals is {text!r}, expected poisson:LOAD with a load > 0, for example poisson:0.8")
+        raise ConfigError(
+            f"arrivals is {described(text)}, expected poisson:LOAD with a load > 0, for example poisson:0.8"
+        )
     return load
 
 
@@ -172,17 +177,21 @@ def parse_deadlines(text: str | float | None) -> float | Literal["tight"] | None
     Raises:
         ConfigError: for anything else.
     """
-    if text is None or text == "tight":
-        return text  # type: ignore[return-value]
+    if text is None:
+        return None
+    if isinstance(text, str) and text == "tight":
+        return "tight"
     factor = _positive(text)
     if factor is None:
-        raise ConfigError(f"deadlines is {text!r}, expected 'tight' or a factor > 0 of the critical path, such as 1.5")
+        raise ConfigError(
+            f"deadlines is {described(text)}, expected 'tight' or a factor > 0 of the critical path, such as 1.5"
+        )
     return factor
 
 
 def _positive(value: str | float) -> float | None:
     try:
-        number = float(value)
+        number = float(value) if isinstance(value, str) else as_number(value)
     except ValueError:
         return None
-    return number if 0 < number < math.inf else None
+    return number if number is not None and 0 < number < math.inf else None

@@ -87,7 +87,7 @@ def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> 
 def _draw(workflow: Workflow, duration: FloatArray, where: str) -> Figure:
     from matplotlib.collections import LineCollection
 
-    from dagsched.evaluate.figures import figure
+    from dagsched.evaluate.figures import figure, picture_text
 
     layout = dag_layout(workflow, duration)
     layers, widest = int(layout.x.max()) + 1, int(np.bincount(layout.x).max())
@@ -117,11 +117,13 @@ def _draw(workflow: Workflow, duration: FloatArray, where: str) -> Figure:
     notes = [f"critical path {longest} s {where}, {int(layout.critical.sum())} tasks (orange)"]
     if len(shown) < len(plain):
         notes.append(f"{len(shown):,} of {len(plain):,} other edges drawn")
-    axes.set_title(f"{title}\n{'; '.join(notes)}", loc="left", fontsize=10)
+    axes.set_title(f"{picture_text(title)}\n{picture_text('; '.join(notes))}", loc="left", fontsize=10)
     return fig
 
 
 def _draw_tasks(axes: Axes, workflow: Workflow, layout: DagLayout, widest: int) -> None:
+    from dagsched.evaluate.figures import picture_text
+
     work = workflow.duration * workflow.instances
     largest = float(work.max()) or 1.0
     room = 100.0 if len(workflow) <= _LABELLED else float(np.clip(6000 / widest, 14, 100))
@@ -133,7 +135,7 @@ def _draw_tasks(axes: Axes, workflow: Workflow, layout: DagLayout, widest: int) 
         label = workflow.task_ids[task]
         label = label if len(label) <= 17 else f"{label[:8]}…{label[-8:]}"
         axes.annotate(
-            label,
+            picture_text(label),
             (layout.x[task], layout.y[task]),
             xytext=(0, -1.5 - np.sqrt(size[task]) / 2),
             textcoords="offset points",

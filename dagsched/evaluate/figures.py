@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagsched.errors import ConfigError
 from dagsched.files import write_atomic
+from dagsched.texts import one_line, shown_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,11 +37,14 @@ _STYLE: Any = {
 }
 
 
-def style() -> AbstractContextManager[None]:
+@contextmanager
+def style() -> Iterator[None]:
     """The look of all figures; text is never read as mathematics. Draw inside this context."""
     import matplotlib as mpl
 
-    return mpl.rc_context(_STYLE)
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as an empty box, which says it already
+        yield
 
 
 def figure(width: float, height: float) -> tuple[Figure, Axes]:
@@ -51,6 +57,11 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
     return fig, fig.add_subplot()
 
 
+def picture_text(text: str) -> str:
+    """A name as it is drawn: control characters, for which no font has a sign, become visible escapes."""
+    return one_line(text)
+
+
 def picture_kind(path: Path) -> str:
     """``png`` or ``svg``, by suffix.
 
@@ -59,7 +70,7 @@ def picture_kind(path: Path) -> str:
     """
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("png", "svg"):
-        raise ConfigError(f"{path}: pictures are written as .png or .svg; change the suffix")
+        raise ConfigError(f"{shown_path(path)}: pictures are written as .png or .svg; change the suffix")
     return kind
 
 

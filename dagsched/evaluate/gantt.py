@@ -140,7 +140,7 @@ def save_gantt(schedule: Schedule, path: str | Path) -> None:
 def _draw(schedule: Schedule) -> Figure:
     from matplotlib.collections import PolyCollection
 
-    from dagsched.evaluate.figures import figure
+    from dagsched.evaluate.figures import figure, picture_text
 
     chart = gantt_chart(schedule)
     bands = len(chart.nodes)
@@ -168,13 +168,13 @@ def _draw(schedule: Schedule) -> Figure:
     axes.set_ylim(0, max(bands, 1))
     step = max(1, -(-bands // 40))
     shown = range(0, bands, step)
-    axes.set_yticks([bands - 1 - n + 0.5 for n in shown], [chart.nodes[n] for n in shown])
+    axes.set_yticks([bands - 1 - n + 0.5 for n in shown], [picture_text(chart.nodes[n]) for n in shown])
     axes.tick_params(axis="y", length=0)
     for edge in range(1, bands):
         axes.axhline(edge, color="#d8dce2", linewidth=0.5, zorder=0)
     axes.set_xlabel(f"seconds    ({chart.note})" if chart.note else "seconds")
     title = f"{schedule.replay.workload.name}: {schedule.policy}, completion time {schedule.makespan:,.6g} s"
-    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_title(picture_text(title), loc="left", fontsize=11)
     _legend(fig, chart)
     return fig
 
@@ -182,9 +182,11 @@ def _draw(schedule: Schedule) -> Figure:
 def _legend(fig: Figure, chart: GanttChart) -> None:
     from matplotlib.patches import Patch
 
+    from dagsched.evaluate.figures import picture_text
+
     used = np.unique(chart.colour).tolist()
     shown = used[:12] if len(used) > 1 else []
-    handles = [Patch(color=colour_of(c), label=chart.labels[c][:40]) for c in shown]
+    handles = [Patch(color=colour_of(c), label=picture_text(chart.labels[c][:40])) for c in shown]
     if len(used) > len(shown) and shown:
         handles.append(Patch(color="none", label=f"and {len(used) - len(shown)} more"))
     if handles:

@@ -6,8 +6,6 @@ appear together, each only when complete.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import platform
 import sys
@@ -24,6 +22,7 @@ from dagsched.evaluate.effects import OBJECTIVE_METRIC, Effect, effects, verdict
 from dagsched.evaluate.scenario import cluster_of, nature_of
 from dagsched.evaluate.table import ResultTable, Row
 from dagsched.files import write_atomic, write_together
+from dagsched.texts import csv_table, shown_path
 from dagsched.workload import Workload
 
 if TYPE_CHECKING:
@@ -114,11 +113,7 @@ def timings_csv(comparison: Comparison) -> str:
 
 
 def _csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([[csv_cell(row.get(column)) for column in columns] for row in rows])
-    return buffer.getvalue()
+    return csv_table([columns, *([csv_cell(row.get(column)) for column in columns] for row in rows)])
 
 
 def summary(comparison: Comparison, command: str) -> dict[str, Any]:
@@ -204,8 +199,10 @@ def command_line() -> str:
 
     program = Path(sys.argv[0]).name
     if program == "__main__.py":
-        return shlex.join(["dagsched", *sys.argv[1:]])
-    return shlex.join([program, *sys.argv[1:]]) if program == "dagsched" else "dagsched.compare_baselines(...)"
+        return shown_path(shlex.join(["dagsched", *sys.argv[1:]]))
+    return (
+        shown_path(shlex.join([program, *sys.argv[1:]])) if program == "dagsched" else "dagsched.compare_baselines(...)"
+    )
 
 
 def json_text(value: object) -> str:

@@ -14,6 +14,7 @@ from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import KEY_COLUMNS
 from dagsched.evaluate.effects import OBJECTIVE_METRIC
 from dagsched.evaluate.table import Row
+from dagsched.texts import text_from_csv
 
 _TEXTS = (frozenset(KEY_COLUMNS) - {"workflow_count", "task_count", "replay"}) | {"search"}
 _AGAIN = "run the comparison again"
@@ -85,7 +86,8 @@ def _row(where: str, header: Sequence[str], cells: Sequence[str]) -> Row:
                 finite = False
             if not finite:
                 raise ConfigError(f"{where}: column {column!r} is {cell[:40]!r}, expected a number; {_AGAIN}")
-    return dict(zip(header, cells, strict=True))
+    pairs = zip(header, cells, strict=True)
+    return {column: text_from_csv(cell) if column in _TEXTS else cell for column, cell in pairs}
 
 
 def _text(path: Path) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from dagsched import graph
+from dagsched.checks import as_matrix
 from dagsched.errors import ConfigError
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_FEATURES, TASK_NAMES, TYPES
 from dagsched.replay import Replay
@@ -252,8 +253,13 @@ class Normaliser:
             rows = data.get(part) if isinstance(data, dict) else None
             if not isinstance(rows, dict) or list(rows) != list(names):
                 raise ConfigError(f"normaliser: {part!r} does not list the features of this schema")
-            table = np.array([rows[name] for name in names], np.float64)
-            if table.shape != (len(names), 2) or not np.isfinite(table).all() or (table[:, 1] <= 0).any():
+            table = as_matrix([rows[name] for name in names])
+            if (
+                table is None
+                or table.shape != (len(names), 2)
+                or not np.isfinite(table).all()
+                or (table[:, 1] <= 0).any()
+            ):
                 raise ConfigError(f"normaliser: {part!r} needs a finite mean and a positive deviation for each feature")
             values[f"{part}_mean"], values[f"{part}_std"] = table[:, 0].copy(), table[:, 1].copy()
         return cls(**values)

@@ -17,8 +17,9 @@ from dagsched.cluster import default_cluster
 from dagsched.declared import TRACE
 from dagsched.errors import InvalidWorkflowError
 from dagsched.formats.registry import Progress, Reader, ReadOptions
-from dagsched.formats.source import Source, decode, shorten, stem, whole
+from dagsched.formats.source import Source, decode, stem, whole
 from dagsched.formats.tally import Tally
+from dagsched.texts import shorten
 from dagsched.workflow import MAX_INSTANCES, Task, Workflow
 from dagsched.workload import Workload
 
@@ -46,7 +47,7 @@ _DAG_LIKE = re.compile(r"[A-Za-z]+\d[\d_]*(Stg?\d*|S)?")
 _DAG_NAME = re.compile(r"[A-Za-z]+(\d{1,9})((?:_\d{1,9})*)(?:_Stg\d+)?")
 _BROKEN_DAG_NAME = re.compile(r"[A-Za-z]\d")
 _DECIMAL = re.compile(r"[+-]?\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,2})?")
-_STATUS = re.compile(r"[A-Za-z]+")
+_STATUS = re.compile(r"[A-Za-z]{1,40}")
 
 
 class _Row(NamedTuple):
@@ -126,7 +127,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             resources=RESOURCES,
             units=UNITS,
             cluster=default_cluster("alibaba"),
-            source=str(source.path),
+            source=source.shown,
             rejects=rejects,
             assumed=assumed.assumed(),
             declared=TRACE,

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from dagsched.files import stamp
-from dagsched.formats.source import Source, shorten, stem, whole
+from dagsched.files import is_dir, stamp
+from dagsched.formats.source import Source, stem, whole
+from dagsched.texts import shorten
 
 _PSPLIB_TABLE = re.compile(r"(.+?)(opt|hrs|lb)\.sm(\.gz)?$")
 _CSV_TABLE = re.compile(r"Case\d+_\d+_OPT\.csv$|.*optimum\.csv$")
@@ -51,7 +52,7 @@ def known_makespan(instance: Path, given: Path | None = None, processors: int | 
         FormatError: for a table that cannot be read.
     """
     if given is not None:
-        files = _tables_in(given) if given.is_dir() else [given]
+        files = _tables_in(given) if is_dir(given) else [given]
     else:
         folder = instance.absolute().parent
         places = (folder, folder.parent, folder / "optimum", folder.parent / "optimum")

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dagsched.errors import ConfigError, DagschedError, FormatError
+from dagsched.files import exists
 from dagsched.formats.known import is_known_table
 from dagsched.formats.registry import Reader, ReadOptions, reader_named, readers, sniff
 from dagsched.formats.source import Source, decode
-from dagsched.texts import one_line
+from dagsched.texts import one_line, shown_path
 from dagsched.workflow import natural_key
 from dagsched.workload import Workload
 
@@ -90,7 +91,7 @@ def scan(path: str | os.PathLike[str], *, format: str | None = None) -> Scan:  #
     try:
         is_directory = root.is_dir()
     except (OSError, ValueError) as error:
-        raise FormatError(one_line(f"{root}: cannot be read: {error}")) from None
+        raise FormatError(one_line(f"{shown_path(root)}: cannot be read: {error}")) from None
     if not is_directory:
         return Scan(((root, _recognise(root, chosen).name),), ())
     files: list[tuple[Path, str]] = []
@@ -104,7 +105,7 @@ def scan(path: str | os.PathLike[str], *, format: str | None = None) -> Scan:  #
     if not files:
         seen = f"{len(skipped)} files, none recognised" if skipped else "no files"
         wanted = chosen.name if chosen else ", ".join(readers())
-        raise FormatError(one_line(f"{root}: holds {seen}; expected files of format {wanted}"))
+        raise FormatError(one_line(f"{shown_path(root)}: holds {seen}; expected files of format {wanted}"))
     return Scan(tuple(files), tuple(skipped))
 
 
@@ -114,7 +115,9 @@ def _files_below(root: Path) -> list[Path]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(folder, name) for name in names if not name.startswith(".")]
         if len(found) > MAX_FILES:
-            raise FormatError(one_line(f"{root}: holds more than {MAX_FILES} files; give a narrower directory"))
+            raise FormatError(
+                one_line(f"{shown_path(root)}: holds more than {MAX_FILES} files; give a narrower directory")
+            )
     return sorted(found, key=lambda file: natural_key(file.relative_to(root).as_posix()))
 
 
@@ -163,7 +166,7 @@ def _read(reader: Reader, file: Path, options: ReadOptions) -> list[Workload]:
     except (FormatError, ConfigError):
         raise
     except DagschedError as error:
-        raise FormatError(one_line(f"{file}: {error}")) from None
+        raise FormatError(one_line(f"{shown_path(file)}: {error}")) from None
 
 
 def _processors(value: int) -> int:
@@ -173,7 +176,7 @@ def _processors(value: int) -> int:
 
 
 def _known(path: str | os.PathLike[str] | None) -> Path | None:
-    if path is not None and not Path(path).exists():
+    if path is not None and not exists(path):
         raise ConfigError(one_line(f"known makespans: {path} does not exist"))
     return None if path is None else Path(path)
 
@@ -194,7 +197,7 @@ def _distinct(workloads: list[Workload], origins: list[Path], root: Path) -> lis
         if counts[workload.name] == 1:
             result.append(workload)
             continue
-        folder = origin.parent.relative_to(root).as_posix()
+        folder = shown_path(origin.parent.relative_to(root).as_posix())
         name = workload.name if folder == "." else f"{folder}/{workload.name}"
         workflows = tuple(w.with_(name=name) if w.name == workload.name else w for w in workload.workflows)
         result.append(replace(workload, name=name, workflows=workflows))

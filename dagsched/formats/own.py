@@ -16,7 +16,8 @@ from dagsched.declared import Declared, NoiseModel
 from dagsched.errors import ConfigError, InvalidClusterError, InvalidWorkflowError
 from dagsched.formats.own_columns import Columns, few, known_keys
 from dagsched.formats.registry import Reader, ReadOptions
-from dagsched.formats.source import Source, finite, shorten, stem
+from dagsched.formats.source import Source, finite, stem
+from dagsched.texts import shorten
 from dagsched.workflow import Workflow
 from dagsched.workload import Assumption, Rejects, Workload
 
@@ -73,7 +74,7 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
             resources=tuple(resources),
             units=_units(source, document),
             cluster=_cluster(source, document.get("cluster")),
-            source=_text(source, "", document, "source", str(source.path)),
+            source=_text(source, "", document, "source", source.shown),
             known_makespan=known,
             rejects=tuple(Rejects(*row) for row in _counted(source, document, "rejects", _REJECT_KEYS)),
             assumed=tuple(Assumption(*row) for row in _counted(source, document, "assumed", _ASSUMED_KEYS)),

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dagsched.errors import closest
-from dagsched.formats.source import Source, finite, shorten
+from dagsched.formats.source import Source, finite
+from dagsched.texts import shorten
 from dagsched.workflow import MAX_COLUMNS, MAX_INSTANCES
 
 TASK_KEYS = (

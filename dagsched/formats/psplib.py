@@ -83,7 +83,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             workflows=(workflow,),
             resources=names,
             cluster=Cluster.pooled(dict(zip(names, map(float, capacity), strict=True))),
-            source=str(source.path),
+            source=source.shown,
             known_makespan=None if known is None else known.value,
             assumed=tally.assumed(),
             declared=BATCH,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from dagsched.errors import FormatError
-from dagsched.texts import one_line
+from dagsched.texts import one_line, shorten, shown_path
 
 MAX_BYTES = 256 * 2**20
 """Largest file (after decompression) that is read as a whole; streamed formats have no limit when plain."""
@@ -43,6 +43,11 @@ class Source:
 
     path: Path
 
+    @property
+    def shown(self) -> str:
+        """The path as a text that can be written."""
+        return shown_path(self.path)
+
     def fail(self, where: str, field: str, found: object, expected: str, hint: str = "") -> NoReturn:
         """Raise a one-line error: file, record or line, field, what was found, what was expected."""
         place = f"{where}: " if where else ""
@@ -51,7 +56,7 @@ class Source:
 
     def refuse(self, message: str) -> NoReturn:
         """Raise a one-line error about the file as a whole."""
-        raise FormatError(one_line(f"{self.path}: {message}")) from None
+        raise FormatError(one_line(f"{self.shown}: {message}")) from None
 
     def open(self) -> BinaryIO:
         """Open for binary reading, decompressing ``.gz`` content (told by its first bytes, not its name)."""
@@ -156,19 +161,7 @@ def decode(data: bytes) -> str:
 def stem(path: Path) -> str:
     """The file name without ``.gz`` and without its last suffix: the name a workload gets from a file."""
     name = path.name[:-3] if path.name.endswith(".gz") else path.name
-    return Path(name).stem or "workload"
-
-
-def shorten(value: object, limit: int = 60) -> str:
-    """``repr`` cut to ``limit`` characters, safe for values of any size."""
-    if isinstance(value, str | bytes) and len(value) > limit:
-        return f"{value[:limit]!r}..."
-    if isinstance(value, dict | list):
-        kind = "an object" if isinstance(value, dict) else "a list"
-        return f"{kind} of {len(value)}"
-    if isinstance(value, int) and abs(value) >= 10**limit:
-        return f"a whole number of {value.bit_length()} bits"
-    return repr(value)
+    return shown_path(Path(name).stem) or "workload"
 
 
 def finite(value: object) -> float | None:

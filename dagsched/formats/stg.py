@@ -13,7 +13,8 @@ from dagsched.cluster import Cluster, NodeGroup
 from dagsched.declared import BATCH
 from dagsched.formats.known import known_makespan
 from dagsched.formats.registry import Reader, ReadOptions
-from dagsched.formats.source import Source, shorten, stem, whole
+from dagsched.formats.source import Source, stem, whole
+from dagsched.texts import shorten
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 
@@ -64,7 +65,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
             cluster=Cluster(
                 (NodeGroup("processor", options.processors, {"cpu": 1.0}),), name=f"{options.processors}-processors"
             ),
-            source=str(source.path),
+            source=source.shown,
             known_makespan=None if known is None else known.value,
             declared=BATCH,
         )

@@ -89,7 +89,7 @@ def _problem(source: Source, where: str, record: dict[str, Any]) -> Workload:
         workflows=tuple(workflows),
         resources=(RESOURCE,),
         cluster=Cluster.pooled({RESOURCE: room}),
-        source=f"{source.path}: {where}",
+        source=f"{source.shown}: {where}",
         declared=BATCH,
     )
 

@@ -14,8 +14,9 @@ from typing import Any
 from dagsched.declared import BATCH
 from dagsched.formats.fields import Fields
 from dagsched.formats.registry import Reader, ReadOptions
-from dagsched.formats.source import Source, first_repeated, shorten, stem
+from dagsched.formats.source import Source, first_repeated, stem
 from dagsched.formats.tally import Tally
+from dagsched.texts import shorten
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 
@@ -86,7 +87,7 @@ def read(source: Source, _options: ReadOptions) -> list[Workload]:
             (workflow,),
             RESOURCES,
             UNITS,
-            source=str(source.path),
+            source=source.shown,
             assumed=tally.assumed(),
             declared=BATCH,
         )

@@ -12,7 +12,7 @@ import numpy as np
 from dagsched.cluster import Cluster
 from dagsched.declared import Declared
 from dagsched.errors import ConfigError
-from dagsched.generate.mix import check_number, check_rng
+from dagsched.generate.mix import check_number, check_rng, check_seed, check_workload
 from dagsched.replay import cluster_for
 from dagsched.workflow import Workflow, natural_key
 from dagsched.workload import Workload
@@ -199,4 +199,5 @@ def _at_times(
 
 def poisson_arrivals(workload: Workload, load: float, *, cluster: Cluster | None = None, seed: int = 0) -> Workload:
     """:func:`poisson` from a seed, on the workload's own or the default cluster unless one is given."""
-    return poisson(workload, cluster or cluster_for(workload), load, np.random.default_rng(seed))
+    check_workload(workload, cluster)
+    return poisson(workload, cluster or cluster_for(workload), load, check_seed(seed))

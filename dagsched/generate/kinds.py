@@ -19,7 +19,7 @@ import numpy as np
 from dagsched.cluster import Cluster
 from dagsched.declared import EXACT, Declared, NoiseModel
 from dagsched.errors import ConfigError, closest
-from dagsched.files import stamp
+from dagsched.files import exists, stamp
 from dagsched.generate.fork_join import fork_join
 from dagsched.generate.layered import layered
 from dagsched.generate.linear_algebra import cholesky, lu, qr
@@ -32,6 +32,7 @@ from dagsched.generate.science import cybershake_like, epigenomics_like, montage
 from dagsched.generate.tpch import Profiles, draw_queries, tpch_cluster
 from dagsched.generate.tpch_like import tpch_like
 from dagsched.generate.traces import Trace, draw_trace, draw_wfcommons
+from dagsched.texts import described
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
@@ -95,7 +96,7 @@ class Kind:
                 continue
             if key not in given:
                 raise ConfigError(f"{self.name} draws from files of yours, and {key} is missing; add {key}: PATH")
-            if not Path(str(given[key])).exists():
+            if not exists(Path(str(given[key]))):
                 raise ConfigError(f"{self.name}: {key} is {str(given[key])!r}, which does not exist; give a path")
 
     def workload(
@@ -221,7 +222,7 @@ def kind_named(name: str) -> Kind:
     Raises:
         ConfigError: with the closest name that exists.
     """
-    if name in KINDS:
+    if isinstance(name, str) and name in KINDS:
         return KINDS[name]
     hint = closest(name, KINDS, f"expected one of {', '.join(KINDS)}")
-    raise ConfigError(f"kind of workflow {name!r} is not known, {hint}")
+    raise ConfigError(f"kind of workflow {described(name)} is not known, {hint}")

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dagsched.checks import as_number
+from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError
+from dagsched.texts import described
 from dagsched.workflow import FloatArray, IntArray, Workflow
+from dagsched.workload import Workload
 
 RESOURCES = ("cpu", "memory")
 UNITS = {"cpu": "cores", "memory": "bytes"}
@@ -91,21 +95,36 @@ def check_number(
     at_most: float = math.inf,
 ) -> None:
     """Raise :class:`ConfigError` unless ``value`` is a finite number in the range."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or not (more_than < value and at_least <= value <= at_most):  # type: ignore[operator]
+    number = as_number(value)
+    if number is None or not math.isfinite(number) or not (more_than < number and at_least <= number <= at_most):
         bounds = [f"> {more_than:g}"] if more_than > -math.inf else [f">= {at_least:g}"] if at_least > -math.inf else []
         bounds += [f"<= {at_most:g}"] if at_most < math.inf else []
-        raise ConfigError(f"{name} is {value!r}, expected a number {' and '.join(bounds)}".rstrip())
+        raise ConfigError(f"{name} is {described(value)}, expected a number {' and '.join(bounds)}".rstrip())
 
 
 def check_count(name: str, value: object, least: int = 1, most: int = MAX_TASKS) -> None:
     """Raise :class:`ConfigError` unless ``value`` is a whole number from ``least`` to ``most``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not least <= value <= most:  # type: ignore[operator]
-        raise ConfigError(f"{name} is {value!r}, expected a whole number from {least} to {most}")
+        raise ConfigError(f"{name} is {described(value)}, expected a whole number from {least} to {most}")
 
 
 def check_rng(rng: object) -> None:
     """Raise :class:`ConfigError` unless ``rng`` is a NumPy generator."""
     if not isinstance(rng, np.random.Generator):
         raise ConfigError(f"rng is {type(rng).__name__}, expected numpy.random.default_rng(seed)")
+
+
+def check_seed(seed: object) -> np.random.Generator:
+    """A NumPy generator from a seed; raises :class:`ConfigError` unless it is a whole number >= 0."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"seed is {described(seed)}, expected a whole number >= 0")
+    return np.random.default_rng(int(seed))
+
+
+def check_workload(workload: object, cluster: object) -> None:
+    """Raise :class:`ConfigError` unless a function was given a workload, and a cluster or none."""
+    if not isinstance(workload, Workload):
+        raise ConfigError(f"workload is {described(workload)}, expected a Workload")
+    if cluster is not None and not isinstance(cluster, Cluster):
+        raise ConfigError(f"cluster is {described(cluster)}, expected a Cluster or None")

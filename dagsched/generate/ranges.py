@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dagsched.errors import ConfigError
+from dagsched.texts import described
 
 PLAIN_LISTS = ("cores", "bytes_per_core")
 """Parameters that are lists themselves, so that a list is a value and not a range."""
@@ -47,16 +48,18 @@ def check_range(name: str, value: Any, *, at_least: float = -math.inf, at_most: 
     if isinstance(value, Mapping):
         choices = value.get("one-of")
         if set(value) != {"one-of"} or not isinstance(choices, list) or not choices:
-            raise ConfigError(f"{name} is {value!r}, expected a value, [least, most] or {{one-of: [a, b, ...]}}")
+            raise ConfigError(
+                f"{name} is {described(value)}, expected a value, [least, most] or {{one-of: [a, b, ...]}}"
+            )
         return {"one-of": [check_range(name, choice, at_least=at_least, at_most=at_most) for choice in choices]}
     if isinstance(value, list | tuple) and name.rsplit(".", 1)[-1] not in PLAIN_LISTS:
         ends = [_number(end) for end in value]
         if len(ends) != 2 or any(isinstance(end, bool) or not isinstance(end, int | float) for end in ends):
-            raise ConfigError(f"{name} is {value!r}, expected a number or [least, most]")
+            raise ConfigError(f"{name} is {described(value)}, expected a number or [least, most]")
         for end in ends:
             check_range(name, end, at_least=at_least, at_most=at_most)
         if not -_MOST <= ends[0] <= ends[1] <= _MOST:
-            raise ConfigError(f"{name} is {value!r}, expected [least, most] with least <= most <= {_MOST:g}")
+            raise ConfigError(f"{name} is {described(value)}, expected [least, most] with least <= most <= {_MOST:g}")
         return ends
     if isinstance(value, list | tuple):
         return [_number(part) for part in value]
@@ -66,9 +69,9 @@ def check_range(name: str, value: Any, *, at_least: float = -math.inf, at_most: 
         isinstance(number, bool) or not isinstance(number, int | float) or not at_least <= number <= at_most
     ):
         upper = f" to {at_most:g}" if at_most < math.inf else ""
-        raise ConfigError(f"{name} is {value!r}, expected a number from {at_least:g}{upper}, or [least, most]")
+        raise ConfigError(f"{name} is {described(value)}, expected a number from {at_least:g}{upper}, or [least, most]")
     if isinstance(number, float) and not math.isfinite(number):
-        raise ConfigError(f"{name} is {value!r}, expected a finite number")
+        raise ConfigError(f"{name} is {described(value)}, expected a finite number")
     return number
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dagsched.errors import ConfigError, DagschedError, closest
+from dagsched.files import exists, is_file
 from dagsched.shipped import shipped
 from dagsched.yaml_text import parse_yaml, read_yaml
 
@@ -20,7 +21,7 @@ def find_suite(path: str | Path) -> Path:
     Raises:
         ConfigError: if there is none, with the closest name.
     """
-    if Path(path).is_file():
+    if is_file(path):
         return Path(path)
     names = sorted(file.stem for file in shipped("workloads").glob("*.yaml"))
     stem = str(path).removeprefix("workloads/").removesuffix(".yaml")
@@ -67,7 +68,7 @@ def resolve_paths(data: dict[str, Any], folder: Path) -> None:
 
     def resolved(value: Any) -> Any:
         beside = folder / value if isinstance(value, str) and value else None
-        return str(beside) if beside is not None and beside.exists() and not Path(value).exists() else value
+        return str(beside) if beside is not None and exists(beside) and not exists(value) else value
 
     entries = data.get("mixture")
     for entry in entries if isinstance(entries, list) else ():

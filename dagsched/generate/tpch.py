@@ -10,8 +10,10 @@ so that a hostile file cannot run code.
 
 from __future__ import annotations
 
+import io
 import math
 import pickle
+import pickletools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,9 +22,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dagsched.cluster import Cluster
 from dagsched.errors import ConfigError, FormatError, InvalidWorkflowError
+from dagsched.files import is_dir
 from dagsched.generate.mix import check_rng
 from dagsched.workflow import FloatArray, Workflow, natural_key
 
@@ -31,6 +35,10 @@ CAPACITY = 6000.0
 """Executors of the benchmark's cluster."""
 
 _MOST_BYTES = 64 * 2**20
+_MOST_MEMOS = 1_000_000
+_MOST_VALUES = 1_000_000
+"""References of a pickle, and durations of a stage: a list referred to a thousand times counts a thousand times."""
+
 _LISTS = ("first_wave", "rest_wave", "fresh_durations")
 _SIZE = re.compile(r"\d+g")
 
@@ -69,7 +77,7 @@ class Profiles:
             FormatError: naming a damaged file, or one that holds more than NumPy arrays.
         """
         root = Path(folder)
-        if not root.is_dir():
+        if not is_dir(root):
             raise ConfigError(
                 f"profiles: {root} is not a folder; give the folder of the Decima profiles, which holds 2g, 5g, ... "
                 f"(spark_env/tpch of hongzimao/decima-sim)"
@@ -128,6 +136,8 @@ def stage_seconds(profile: Mapping[str, Mapping[int, Sequence[float]]]) -> float
     empty repeats the next lower level's. The mean is over first waves, later waves and fresh durations at all levels.
     """
     first, rest, fresh = (profile[key] for key in _LISTS)
+    if sum(len(durations) for lists in (first, rest, fresh) for durations in lists.values()) > _MOST_VALUES:
+        raise ValueError(f"a stage of more than {_MOST_VALUES:,} durations")
     values: list[float] = []
     before: list[float] = []
     for level in sorted(first):
@@ -149,8 +159,7 @@ def stage_seconds(profile: Mapping[str, Mapping[int, Sequence[float]]]) -> float
 
 def _query(label: str, graph: Path, durations: Path) -> Stages:
     try:
-        with graph.open("rb") as file:
-            matrix = np.lib.format.read_array(file, allow_pickle=False)
+        matrix = _read_matrix(graph)
         stages = _read_pickled(durations)
         count = len(stages)
         if matrix.shape != (count, count) or sorted(stages) != list(range(count)):
@@ -163,7 +172,15 @@ def _query(label: str, graph: Path, durations: Path) -> Stages:
             seconds.append(stage_seconds(profile))
     except OSError as error:
         raise FormatError(f"{error.filename or durations}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, EOFError, pickle.UnpicklingError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        StopIteration,
+        OverflowError,
+        pickle.UnpicklingError,
+    ) as error:
         text = " ".join(str(error).split()) or type(error).__name__
         raise FormatError(f"{durations}: not a profile of the stages of a query: {text}") from None
     parents = tuple(tuple(np.flatnonzero(matrix[:, stage]).tolist()) for stage in range(count))
@@ -175,17 +192,45 @@ def _query(label: str, graph: Path, durations: Path) -> Stages:
     return query
 
 
-def _read_pickled(path: Path) -> Any:
-    """The object in a 0-dimensional object array, read without running anything."""
+def _opened(path: Path) -> tuple[io.BytesIO, tuple[int, ...], np.dtype[Any]]:
+    """The content of an ``.npy`` file after its header, and the shape and type that the header states."""
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"larger than {_MOST_BYTES} bytes")
-    with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
+    content = io.BytesIO(path.read_bytes())  # from memory a length can ask for no more than there is
+    try:
+        version = np.lib.format.read_magic(content)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read_header(file)
-        if shape != () or not dtype.hasobject:
-            raise ValueError(f"an array of shape {shape} and type {dtype}, expected one pickled mapping")
-        value = _NumpyUnpickler(file, encoding="latin1").load()
+        shape, _, dtype = read_header(content)
+    except Exception as error:
+        raise ValueError(f"{path.name} has no readable header: {error}") from None
+    return content, shape, dtype
+
+
+def _read_matrix(path: Path) -> NDArray[Any]:
+    """A square array of numbers; what its header asks for must be there before memory is taken."""
+    content, shape, dtype = _opened(path)
+    rest = len(content.getbuffer()) - content.tell()
+    if len(shape) != 2 or min(shape) < 0 or dtype.kind not in "biuf" or math.prod(shape) * dtype.itemsize != rest:
+        raise ValueError(f"{path.name} is not a whole array of shape {shape} and type {dtype} of two dimensions")
+    return np.frombuffer(content.read(), dtype).reshape(shape)
+
+
+def _read_pickled(path: Path) -> Any:
+    """The object in a 0-dimensional object array, read without running anything."""
+    content, shape, dtype = _opened(path)
+    if shape != () or not dtype.hasobject:
+        raise ValueError(f"an array of shape {shape} and type {dtype}, expected one pickled mapping")
+    begin = content.tell()
+    try:
+        for operation, argument, _ in pickletools.genops(content):
+            if operation.name in ("PUT", "LONG_BINPUT") and not 0 <= int(str(argument)) <= _MOST_MEMOS:
+                raise pickle.UnpicklingError("asks for an enormous table of references")
+        content.seek(begin)
+        value = _NumpyUnpickler(content, encoding="latin1").load()
+    except pickle.UnpicklingError:
+        raise
+    except Exception as error:
+        raise ValueError(f"is no pickle of a mapping: {error}") from None
     mapping = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
     if not isinstance(mapping, dict):
         raise ValueError("expected a mapping from stages to durations")

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dagsched.checks import as_number
 from dagsched.errors import CheckpointError, ConfigError
 from dagsched.features import schema
 from dagsched.features.builder import Normaliser
@@ -29,6 +30,7 @@ from dagsched.learn.checkpoint_parts import card_text, check_schema, listed, rea
 from dagsched.learn.choice import choose
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.shapes import weight_shapes
+from dagsched.texts import described
 from dagsched.workflow import FloatArray
 
 FORMAT = 1
@@ -189,9 +191,11 @@ def _check(path: Path, checkpoint: Checkpoint) -> None:
 def _base(path: Path, found: object) -> FloatArray:
     base = np.zeros(len(schema.TASK_NAMES))
     for name, weight in _mapping(path, "base", found).items():
-        if name not in schema.TASK_NAMES or isinstance(weight, bool) or not isinstance(weight, int | float):
-            raise CheckpointError(f"{path}/card.json: base: {name!r}: {weight!r} is not a weight of a known feature")
-        base[schema.TASK_NAMES.index(name)] = weight
+        number = as_number(weight)
+        if name not in schema.TASK_NAMES or number is None:
+            what = f"{described(name)}: {described(weight)}"
+            raise CheckpointError(f"{path}/card.json: base: {what} is not a weight of a known feature")
+        base[schema.TASK_NAMES.index(name)] = number
     return base
 
 

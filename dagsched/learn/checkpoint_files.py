@@ -12,9 +12,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dagsched.errors import CheckpointError, ConfigError
+from dagsched.files import exists, is_dir
+from dagsched.texts import shown_path
 
-MOST_BYTES = 1 << 30
-"""Larger files are not read."""
+MOST_BYTES = 1 << 28
+"""Larger files of weights are not read; networks here take a megabyte."""
+
+MOST_JSON_BYTES = 1 << 22
+"""Larger cards, schemas, normalisers and indexes are not read: parsed JSON takes many times its size."""
 
 MARK = "card.json"
 """The file by which a folder is known to be a checkpoint, and may be replaced by one."""
@@ -28,7 +33,7 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     Raises:
         ConfigError: naming the path, if it cannot be written or holds something else.
     """
-    if path.exists() and not (path.is_dir() and ((path / MARK).is_file() or not any(path.iterdir()))):
+    if exists(path) and not (is_dir(path) and ((path / MARK).is_file() or not any(path.iterdir()))):
         raise ConfigError(f"{path}: exists and is not a checkpoint; choose another folder")
     token = secrets.token_hex(6)
     temporary, old = path.with_name(f".{path.name}.{token}.tmp"), path.with_name(f".{path.name}.{token}.old")
@@ -40,12 +45,12 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         _flush_folder(temporary)
-        if path.exists():
+        if exists(path):
             path.rename(old)
         temporary.rename(path)
         _flush_folder(path.parent)
     except OSError as error:
-        if old.exists() and not path.exists():
+        if old.exists() and not exists(path):
             old.rename(path)
         raise ConfigError(f"{path}: cannot write the checkpoint: {error.strerror or error}") from None
     finally:
@@ -74,8 +79,8 @@ def read_folder(path: Path, names: Sequence[str]) -> dict[str, bytes]:
     Raises:
         CheckpointError: naming the folder or file that is missing, no regular file, or too large.
     """
-    if not path.is_dir():
-        what = "is a file; a checkpoint is a folder" if path.exists() else "there is no such checkpoint folder"
+    if not is_dir(path):
+        what = "is a file; a checkpoint is a folder" if exists(path) else "there is no such checkpoint folder"
         raise CheckpointError(f"{path}: {what}")
     missing = [name for name in names if not (path / name).exists()]
     if missing:
@@ -85,8 +90,9 @@ def read_folder(path: Path, names: Sequence[str]) -> dict[str, bytes]:
         file = path / name
         try:
             info = file.stat()
-            if not stat.S_ISREG(info.st_mode) or info.st_size > MOST_BYTES:
-                raise CheckpointError(f"{file}: not a regular file of at most {MOST_BYTES:,} bytes")
+            most = MOST_JSON_BYTES if name.endswith(".json") else MOST_BYTES
+            if not stat.S_ISREG(info.st_mode) or info.st_size > most:
+                raise CheckpointError(f"{shown_path(file)}: not a regular file of at most {most:,} bytes")
             found[name] = file.read_bytes()
         except OSError as error:
             raise CheckpointError(f"{file}: cannot be read: {error.strerror or error}") from None

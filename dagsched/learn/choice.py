@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from dagsched import graph
 from dagsched.errors import CheckpointError
+from dagsched.files import exists
 from dagsched.learn.checkpoint_files import read_folder
 from dagsched.learn.config_file import explain
 from dagsched.replay import Replay
@@ -122,7 +123,7 @@ def choose(folder: str | Path, replay: Replay, objective: str | None = None, pol
         CheckpointError: if nothing fits, with what there is.
     """
     folder = Path(folder)
-    if not (folder / INDEX).exists():
+    if not exists(folder / INDEX):
         return folder
     index = read_index(folder)
     for entry in index.checkpoints:
@@ -145,6 +146,6 @@ def check_folder(folder: Path) -> None:
     """
     from dagsched.learn.checkpoint import load_checkpoint
 
-    indexed = (folder / INDEX).exists()
+    indexed = exists(folder / INDEX)
     for path in [entry.path for entry in read_index(folder).checkpoints] if indexed else ["."]:
         load_checkpoint(folder / path)

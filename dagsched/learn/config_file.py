@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dagsched.errors import ConfigError, closest
+from dagsched.files import is_file
 from dagsched.yaml_text import read_yaml
 
 _UNION_TAGS = ("str", "float", "int", "none")
@@ -20,7 +21,7 @@ _YAML_TYPES = {"tuple_type": "a list", "dict_type": "a mapping", "model_type": "
 
 def read_config(file: Path) -> dict[str, Any]:
     """The mapping in a file, or a ``ConfigError`` that names it."""
-    if not file.is_file():
+    if not is_file(file):
         raise ConfigError(f"{file}: there is no such configuration file")
     data = read_yaml(file, "configuration file")
     if not isinstance(data, dict):

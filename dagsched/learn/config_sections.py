@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from dagsched.errors import ConfigError
 from dagsched.features.linear import START, start_weights
 from dagsched.features.schema import TASK_NAMES, columns
+from dagsched.files import exists, is_file
 from dagsched.generate.suite_file import for_pydantic
 from dagsched.learn.ppo_settings import annealed
 from dagsched.nn.config import DEFAULT_MARGIN, NetworkConfig
@@ -23,21 +24,21 @@ def start_folder(value: str) -> Path | None:
     """The folder of the checkpoint that a start names, here or among what ships; ``None`` = a rule, or nothing."""
     if value in START:
         return None
-    if (Path(value) / "card.json").is_file():
+    if is_file(Path(value) / "card.json"):
         return Path(value)
     try:
         folder = shipped(value)
     except ConfigError:
         return None
-    return folder if (folder / "card.json").is_file() else None
+    return folder if is_file(folder / "card.json") else None
 
 
 def known_start(value: str) -> str:
     """The start itself, if there is such a linear rule or checkpoint; for validators."""
     if value in START or start_folder(value) is not None:
         return value
-    if "/" in value or Path(value).exists():
-        best = "; did you mean its best/?" if (Path(value) / "best" / "card.json").is_file() else ""
+    if "/" in value or exists(value):
+        best = "; did you mean its best/?" if is_file(Path(value) / "best" / "card.json") else ""
         raise ValueError(f"there is no checkpoint in {value!r}: card.json is missing{best}")
     with for_pydantic():
         start_weights(value)

@@ -18,7 +18,7 @@ from typing import Any
 from dagsched import __version__
 from dagsched.errors import ConfigError
 from dagsched.features.schema import schema_hash
-from dagsched.files import write_atomic
+from dagsched.files import exists, is_dir, write_atomic
 from dagsched.learn.checkpoint_files import read_folder, restore_folders, write_folder
 from dagsched.learn.config import TrainConfig
 from dagsched.locks import NAME as LOCK
@@ -40,7 +40,7 @@ class RunFolder:
     def __init__(self, config: TrainConfig, out: Path | None = None, *, resume: bool = False) -> None:
         self.path = out or Path("runs") / f"{config.name}-s{config.seed}"
         self._config = config
-        if self.path.exists() and not self.path.is_dir():
+        if exists(self.path) and not is_dir(self.path):
             raise ConfigError(f"{self.path}: is a file; give a folder with --out")
         if resume and not (self.path / "config.yaml").is_file():
             raise ConfigError(f"{self.path}: there is no run to resume; start it without --resume")

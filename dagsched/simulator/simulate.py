@@ -15,6 +15,7 @@ from dagsched.errors import ConfigError, PolicyError
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.texts import described
 
 if TYPE_CHECKING:
     from dagsched.policies.base import Policy
@@ -37,12 +38,14 @@ def simulate(
     Raises:
         PolicyError: for an unknown policy, or one that cannot handle this replay.
     """
-    if isinstance(policy_seed, bool) or not 0 <= policy_seed < 2**63:
+    if isinstance(policy_seed, bool) or not isinstance(policy_seed, int) or not 0 <= policy_seed < 2**63:
         raise ConfigError(f"policy_seed is {policy_seed!r}, expected a whole number from 0 to 2^63 - 1")
     if isinstance(policy, str):
         from dagsched.policies.registry import make_policy
 
         policy = make_policy(policy)
+    elif not callable(getattr(policy, "begin", None)):
+        raise PolicyError(f"policy is {described(policy)}, expected a spec such as 'heft' or a policy")
     if timings and ".py:" not in policy.name:
         load_kernels(policy.name)
     simulator = Simulator(replay, policy_seed=policy_seed)

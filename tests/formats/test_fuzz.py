@@ -14,6 +14,7 @@ from dagsched.errors import DagschedError, FormatError
 from dagsched.formats import load, readers
 from tests.data import data_files, data_id, needs_data
 from tests.formats.samples import SAMPLES, write
+from tests.fuzz import fuzz, targets
 
 FUZZ = settings(max_examples=60, deadline=5000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 FORMATS = ("wfformat", "psplib", "stg", "alibaba-2018", "tpch-batch", "dagsched")
@@ -100,6 +101,20 @@ def test_a_gzip_file_cut_anywhere_is_refused(tmp_path: Path, name: str) -> None:
     assert outcome(write(tmp_path, name + ".gz", packed)) == outcome(write(tmp_path, name))
     for length in range(0, len(packed), 3):
         assert isinstance(outcome(write(tmp_path, name + ".gz", packed[:length])), str), length
+
+
+@pytest.mark.parametrize("name", sorted(targets()))
+def test_a_hundred_mutations_of_every_kind_of_file_give_a_result_or_one_line(tmp_path: Path, name: str) -> None:
+    found = fuzz(name, 100, tmp_path, seed=1)
+    assert found.failures == []
+    assert found.counts["refused"] > 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(targets()))
+def test_five_thousand_mutations_of_every_kind_of_file_give_a_result_or_one_line(tmp_path: Path, name: str) -> None:
+    found = fuzz(name, 5000, tmp_path)
+    assert found.failures == []
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
