@@ -11,12 +11,13 @@ declares follows from what the source *states*, not from the numbers in it:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dagsched.checks import as_number
 from dagsched.errors import ConfigError
+from dagsched.texts import described
 
 Objective = Literal["makespan", "flow_time", "slo"]
 OBJECTIVES: tuple[Objective, ...] = ("makespan", "flow_time", "slo")
@@ -150,15 +151,15 @@ def parse_noise(value: Any) -> tuple[float, NoiseModel | None]:
     Raises:
         ConfigError: for anything else.
     """
-    if value in ("exact", "unknown"):
-        return 0.0, NoiseModel(value)
+    if isinstance(value, str) and value in ("exact", "unknown"):
+        return 0.0, NoiseModel(value)  # type: ignore[arg-type]
     try:
-        sigma = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        sigma = math.nan
-    if not 0 <= sigma <= MOST_SIGMA:
+        sigma = float(value) if isinstance(value, str) else as_number(value)
+    except ValueError:
+        sigma = None
+    if sigma is None or not 0 <= sigma <= MOST_SIGMA:
         raise ConfigError(
-            f"noise is {value!r}, expected a spread (sigma) from 0 to {MOST_SIGMA:g}, or what holds of the recorded "
-            f"durations: exact or unknown"
+            f"noise is {described(value)}, expected a spread (sigma) from 0 to {MOST_SIGMA:g}, or what holds of the "
+            f"recorded durations: exact or unknown"
         )
     return sigma, None
