@@ -36,7 +36,11 @@ def shorten(value: object, limit: int = 60) -> str:
 
 def described(value: object) -> str:
     """A value of any type for an error: short, on one line, and never failing."""
-    text = one_line(shorten(value))
+    few = isinstance(value, dict | list) and len(value) <= 10
+    try:
+        text = one_line(repr(value) if few else shorten(value))
+    except (ValueError, RecursionError):  # numbers too long to write, a list within itself
+        text = one_line(shorten(value) if few else type(value).__name__)
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
