@@ -26,14 +26,14 @@ _COLUMNS = {
 """What of a task's constants each score depends on."""
 
 
-def alike_by_score(problem: Problem, rule: int) -> Alike:
-    """Empty sets for a scored rule."""
+def alike_by_score(problem: Problem, rule: int, place: IntArray) -> Alike:
+    """Empty sets for a scored rule; ``place`` ``[T]`` in the order of submission breaks the ties of some."""
     if _COLUMNS[rule] == ("klass",):
         kind = problem.task["klass"].copy()
     else:
         kind = demand_classes(np.column_stack([problem.task[name] for name in _COLUMNS[rule]]).astype(np.float64))[0]
     by_place = rule in (kernel.ROUND_ROBIN, kernel.PACKER)
-    return _empty_sets(problem, kind, problem.place if by_place else problem.tie)
+    return _empty_sets(problem, kind, place if by_place else problem.tie)
 
 
 def alike_by_estimate(problem: Problem) -> Alike:

@@ -1,7 +1,7 @@
 """The classic priority rules: one function a rule, each with its formula and source; larger key runs first.
 
 Ties go to the larger upward rank, then earlier arrival, workflow name, task id (``Problem.tie``); of ``fcfs`` and
-``round-robin`` to the earlier arrival, then place in the source (``Problem.place``). All read
+``round-robin`` to the earlier arrival, then place in the source (``Replay.place``). All read
 estimates only. A key that depends on what else has arrived is no fixed priority; such rules are scored in
 the kernel (``dagsched.simulator.kernel``, ``_score``).
 """

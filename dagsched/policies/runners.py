@@ -57,7 +57,7 @@ class PriorityPolicy:
         """See :class:`dagsched.policies.base.Policy`."""
         problem = simulator.problem
         key = np.zeros(len(simulator.replay)) if self.key is None else self.key(simulator.replay, problem)
-        buckets = new_buckets(problem, key, by_ready=self.key is None)
+        buckets = new_buckets(problem, key, place=simulator.replay.place if self.key is None else None)
 
         def run(most: int) -> None:
             _drive(
@@ -86,13 +86,16 @@ class RandomPolicy:
         return PriorityPolicy(self.name, lambda _replay, _problem: key).begin(simulator)
 
 
-def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) -> Buckets:
-    """Empty buckets for the given keys ``[T]``; ``by_ready``: first come, first served, whatever the keys."""
+def new_buckets(problem: Problem, key: FloatArray, *, place: IntArray | None = None) -> Buckets:
+    """Empty buckets for the given keys ``[T]``.
+
+    ``place`` ``[T]``: first come, first served, whatever the keys; of those that came together the smallest place.
+    """
     classes = len(problem.class_task)
     sizes = np.bincount(problem.task["klass"], minlength=classes)
     return Buckets(
         key=np.array(key, np.float64),
-        tie=np.array(problem.place if by_ready else problem.tie, np.int64),
+        tie=np.array(problem.tie if place is None else place, np.int64),
         class_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         heap=np.zeros(len(key), np.int64),
         size=np.zeros(classes, np.int64),
@@ -101,7 +104,7 @@ def new_buckets(problem: Problem, key: FloatArray, *, by_ready: bool = False) ->
         slot=np.full(classes, -1, np.int64),
         blocked=np.zeros(classes, np.int64),
         only=np.full(classes, -1, np.int64),
-        counter=np.array([0, 0, by_ready, -1], np.int64),
+        counter=np.array([0, 0, place is not None, -1], np.int64),
     )
 
 
@@ -128,7 +131,7 @@ class ScorePolicy:
         if self.needs_below:
             problem = with_area_below(problem, simulator.replay)
 
-        alike = alike_by_score(problem, self.rule)
+        alike = alike_by_score(problem, self.rule, simulator.replay.place)
 
         def run(most: int) -> None:
             _drive(

@@ -159,9 +159,9 @@ class KeyBase:
 class ScoreBase:
     """A rule whose scores change."""
 
-    def __init__(self, name: str, policy: ScorePolicy, problem: Problem) -> None:
+    def __init__(self, name: str, policy: ScorePolicy, problem: Problem, place: IntArray) -> None:
         self.name, self.rule, self.shortness = name, policy.rule, policy.shortness
-        self._alike = alike_by_score(problem, policy.rule)
+        self._alike = alike_by_score(problem, policy.rule, place)
 
     def roll(self, desk: Desk, most: int = MANY) -> int:
         """See :class:`Base`."""
@@ -279,5 +279,5 @@ def rule_base(desk: Desk, spec: str, rule: str) -> Base:
     if isinstance(policy, PriorityPolicy) and policy.key is not None:
         return KeyBase(rule, policy.key(replay, problem))
     if isinstance(policy, ScorePolicy):
-        return ScoreBase(rule, policy, problem)
+        return ScoreBase(rule, policy, problem, replay.place)
     raise PolicyError(f"policy {spec!r}: prior is {rule!r}, expected ppo, evolved or a rule with a priority or a score")

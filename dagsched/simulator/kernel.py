@@ -60,7 +60,6 @@ TASK_CONSTANTS = np.dtype(
         ("area", "f8"),  # share x fastest, of one instance
         ("below", "f8"),  # area of the task and its distinct descendants, all instances
         ("tie", "i8"),  # place in the common tie order; smaller runs first
-        ("place", "i8"),  # place in the order of submission, for the rules that go by it: fcfs, round-robin, PACKER
         ("instances", "i8"),
         ("milestone", "i8"),  # 1 = runs on no node
         ("klass", "i8"),  # demand class
@@ -161,11 +160,6 @@ class Problem(NamedTuple):
     def tie(self) -> IntArray:
         """``[T]``."""
         return np.ascontiguousarray(self.task["tie"])
-
-    @property
-    def place(self) -> IntArray:
-        """``[T]``."""
-        return np.ascontiguousarray(self.task["place"])
 
     @property
     def workflow_of(self) -> IntArray:
@@ -885,7 +879,7 @@ class Buckets(NamedTuple):
     """
 
     key: FloatArray  # [T] larger first
-    tie: IntArray  # [T] among equal keys smaller first: Problem.tie, or Problem.place for first come, first served
+    tie: IntArray  # [T] among equal keys smaller first: Problem.tie, or Replay.place for first come, first served
     class_ptr: IntArray  # [C + 1]
     heap: IntArray  # [T] task heaps, one segment a class
     size: IntArray  # [C]

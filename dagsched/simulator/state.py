@@ -79,7 +79,6 @@ def build_problem(replay: Replay, *, placement_seed: int = 0) -> Problem:
     tasks["share"] = share
     tasks["area"] = share * fastest
     tasks["tie"] = tie_order(replay)
-    tasks["place"] = replay.place
     tasks["instances"] = replay.instances
     tasks["milestone"] = replay.milestone
     tasks["klass"] = klass

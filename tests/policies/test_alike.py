@@ -62,7 +62,7 @@ def equal_tasks(count: int, **fields: object) -> Replay:
 @pytest.mark.parametrize("rule", range(10))
 def test_equal_tasks_are_one_set_for_every_score(rule: int) -> None:
     simulator = Simulator(equal_tasks(200))
-    alike = alike_by_score(simulator.problem, rule)
+    alike = alike_by_score(simulator.problem, rule, simulator.replay.place)
     kernel.run_by_score(simulator.problem, simulator.state, simulator.truth, alike, rule, 0.0, 0)
     simulator.advance()
     kernel.run_by_score(simulator.problem, simulator.state, simulator.truth, alike, rule, 0.0, 1)
@@ -74,8 +74,8 @@ def test_tasks_of_own_demand_or_estimate_are_sets_of_their_own_where_a_rule_asks
     rows = [Task("a", 2, {"cpu": 1}), Task("b", 2, {"cpu": 2}), Task("c", 3, {"cpu": 1}), Task("d", 2, {"cpu": 1})]
     replay = Replay.build(Workload("w", (Workflow.from_tasks("w", rows),)), Cluster(GROUPS, ("cpu", "mem")))
     problem = Simulator(replay).problem
-    assert len(set(alike_by_score(problem, kernel.TETRIS).kind.tolist())) == 2
-    assert len(set(alike_by_score(problem, kernel.HRRN).kind.tolist())) == 3
+    assert len(set(alike_by_score(problem, kernel.TETRIS, replay.place).kind.tolist())) == 2
+    assert len(set(alike_by_score(problem, kernel.HRRN, replay.place).kind.tolist())) == 3
     kinds = alike_by_estimate(problem).kind.tolist()
     assert kinds[0] == kinds[3]
     assert len(set(kinds)) == 3
@@ -105,7 +105,7 @@ def test_sets_gathered_anew_in_the_middle_of_a_replay_go_on_in_the_same_way(rule
             simulator = Simulator(replay)
             while len(simulator.state.alloc) < 1000:
                 simulator.grow()
-            alike = alike_by_score(simulator.problem, rule)
+            alike = alike_by_score(simulator.problem, rule, simulator.replay.place)
             for most in (7, 9, 2**62):
                 if again:  # as a search does: sets that are in use are forgotten, or belong to another run
                     kernel.regroup(simulator.state, alike)

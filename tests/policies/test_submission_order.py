@@ -13,7 +13,6 @@ from dagsched.cluster import Cluster
 from dagsched.evaluate.scenario import merge
 from dagsched.generate.arrivals import recorded
 from dagsched.replay import Replay, SimulationOptions
-from dagsched.simulator import Simulator
 from dagsched.workflow import Task, Workflow
 from dagsched.workload import Workload
 from tests.policies.test_any_policy import shuffled
@@ -130,5 +129,3 @@ def test_the_guard_keeps_the_common_ties_also_under_fcfs() -> None:
     flows = (flow("h", 4, ids="h"), flow("s", 1, ids="s"), flow("l", 6, ids="l"))
     replay = Replay.build(Workload("hand", flows), ONE, options=SimulationOptions(max_wait=1.0))
     assert order(replay, "fcfs") == ["h", "l", "s"]
-    simulator = Simulator(replay)
-    assert simulator.problem.place.tolist() == replay.place.tolist()
