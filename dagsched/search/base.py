@@ -29,6 +29,8 @@ from dagsched.workflow import FloatArray, IntArray
 
 LADDER = ((0.02, 0.0), (0.1, 0.0), (0.0, 0.2), (0.05, 0.1), (0.3, 0.0), (0.0, 0.5))
 """Noise for tasks and for whole workflows, as shares of the range of keys."""
+REACH = ((2.0, 0.0), (3.0, 0.0), (0.0, 2.0), (2.0, 1.0), (6.0, 0.0), (0.0, 4.0))
+"""Places in the order that the same noise spans at least, where the keys are so few that a share of them is none."""
 RACED = ("lft", "critical-path", "lst", "cp+demand+work", "srw*cp")
 """Rules that may be the base of a race for the makespan."""
 UNKNOWN_SIGMA = 0.3
@@ -52,6 +54,8 @@ class Desk:
             shift=np.zeros(workflows),
             random=np.zeros(1, np.uint64),
             ladder=np.array(LADDER),
+            reach=np.array(REACH),
+            spacing=np.zeros(1),
         )
         self.log = self._new_log()
         self.truth = read_only(simulator.replay.estimate)

@@ -17,9 +17,9 @@ from dagsched.policies.learned import LearnedOptions
 from dagsched.policies.sampling import OBJECTIVES, is_pooled
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT
+from dagsched.search import exhaustive, rollout
 from dagsched.search import leaf as leafing
 from dagsched.search import race as racing
-from dagsched.search import rollout
 from dagsched.search import root as rooting
 from dagsched.search import tree as growing
 from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, rival_bases, roll_whole
@@ -172,19 +172,30 @@ class Searcher:
         key = self.desk.noise.key
         key[self.desk.open()] = -1.0
         key[tasks[::-1]] = -np.arange(len(tasks))[::-1] / max(len(tasks), 1)
+        self.desk.noise.spacing[0] = 1.0 / max(len(tasks), 1)
 
 
 _PRIOR_SLOPE = 4.0
 
 
 class TreeSearcher(Searcher):
-    """Exact estimates: simulate first actions, keep the best schedule found, take its next decision."""
+    """Exact estimates: simulate first actions, keep the best schedule found, take its next decision.
+
+    Attributes:
+        incumbent: the schedule that is followed.
+        found: cost of the best schedule known at the last decision, whether or not it became the incumbent.
+        most_walked: tasks yet to start up to which every continuation is gone through first, 0 = never.
+    """
 
     def __init__(self, simulator: Simulator, desk: Desk, base: Base, options: SearchOptions) -> None:
         super().__init__(simulator, desk, base, options)
         self.incumbent = Incumbent()
+        self.found = np.inf
+        self.most_walked = exhaustive.MOST_TASKS
+        self._best_is_known = False
         self._until, self._followed = -np.inf, np.nan  # see _pays
         self.arms = rooting.new_arms(options.candidates + 8)
+        self.walks = exhaustive.new_walks()
         self.tree = growing.new_tree(_TREE_NODES if options.select == "puct" else options.candidates + 8)
 
     def decide(self, legal: IntArray) -> int:
@@ -192,9 +203,12 @@ class TreeSearcher(Searcher):
         arrived, now = self.desk.take_root(), self.simulator.now
         if arrived or not self._fits(legal, now):
             self._renew()
-        forced = self.simulator.is_forced
+            self._best_is_known = False
+        self.found = self.incumbent.value
+        if not self._best_is_known:
+            self._walk_all(now)
         waiting = self.may_wait()
-        if not forced and len(legal) + waiting > 1:
+        if not self._best_is_known and not self.simulator.is_forced and len(legal) + waiting > 1:
             self._search(legal, now, waiting)
         task = self.incumbent.next(now)
         assert task is not None
@@ -234,7 +248,6 @@ class TreeSearcher(Searcher):
             self._until = -np.inf
 
     def _search(self, legal: IntArray, now: float, waiting: bool) -> None:
-        desk = self.desk
         self.refit()
         first = self.incumbent.next(now)
         assert first is not None
@@ -242,11 +255,43 @@ class TreeSearcher(Searcher):
         if waiting and first != WAIT:
             tasks = np.append(tasks, WAIT)
         best = self._grow(tasks, first) if self.options.select == "puct" else self._play(tasks, first)
+        self._take(best, now)
+
+    def _walk_all(self, now: float) -> None:
+        """Where few tasks are left to start, go through every continuation, for half of the budget at most."""
+        desk, walks, budget = self.desk, self.walks, self.budget
+        unstarted = np.count_nonzero(self.simulator.state.task["unstarted"][desk.open()])
+        if not 0 < unstarted <= self.most_walked or is_empty(budget):
+            return
+        exhaustive.open_walks(walks, self.incumbent.value, waiting=self.options.wait)
+
+        def walk() -> int:
+            return int(
+                exhaustive.walk(
+                    desk.problem, desk.root, desk.scratch, desk.view, desk.noise, desk.log, walks, desk.truth, budget,
+                    _WALKED,
+                )
+            )  # fmt: skip
+
+        self.search(walk)
+        self._best_is_known = exhaustive.are_all_seen(walks)
+        self._take(float(walks.found[0]), now)
+
+    def _take(self, best: float, now: float) -> None:
+        """Let the schedule logged last become the incumbent if it is better, and pays.
+
+        The best of all needs not pay while the base policy goes on from where it is left: it is the planner that
+        goes on, and finds the best again.
+        """
+        self.found = min(self.found, best)
         if best < self.incumbent.value:
-            found = desk.taken()
-            if self._pays(found, now):
-                self.incumbent.replace(found, best)
-                self.load_keys(self.incumbent.rest()[1])
+            found = self.desk.taken()
+            if self._best_is_known:
+                self._until = -np.inf
+            elif not self._pays(found, now):
+                return
+            self.incumbent.replace(found, best)
+            self.load_keys(self.incumbent.rest()[1])
 
     def _commitment(self) -> float:
         """Seconds for which a schedule can be expected to be followed, from the arrivals so far; 0 = to the end."""
@@ -330,6 +375,8 @@ _ROUNDING = 1e-12
 _REFIT = 8
 """Simulations that the value learns from before it is fitted again."""
 _WIDTH = 4
+_WALKED = 0.5
+"""Share of the budget for going through every continuation; what that leaves is for sampling them."""
 _TREE_NODES = 20_000
 
 

@@ -77,6 +77,8 @@ class Noise(NamedTuple):
     shift: FloatArray  # [W] scratch
     random: NDArray[np.uint64]  # [1] state of the stream
     ladder: FloatArray  # [L, 2] scales for tasks and for workflows, taken in turn
+    reach: FloatArray  # [L, 2] places in the order of tasks that the same noise spans at least
+    spacing: FloatArray  # [1] how far the keys of two tasks that follow each other lie apart
 
 
 class Log(NamedTuple):
@@ -230,11 +232,18 @@ def act(P, D, truth, task):
 
 @inner
 def perturb(P, V, B, N, step):
-    """Keys of open tasks with the noise of the ladder's rung for the ``step``-th simulation; 0 = unperturbed."""
+    """Keys of open tasks with the noise of the ladder's rung for the ``step``-th simulation; 0 = unperturbed.
+
+    The fewer keys there are, the further they lie apart: noise spans a few of them, however few they are.
+    """
     task_scale, workflow_scale = 0.0, 0.0
     if step > 0:
         rung = (step - 1) % N.ladder.shape[0]
         task_scale, workflow_scale = N.ladder[rung, 0], N.ladder[rung, 1]
+        if task_scale > 0:
+            task_scale = max(task_scale, N.reach[rung, 0] * N.spacing[0])
+        if workflow_scale > 0:
+            workflow_scale = max(workflow_scale, N.reach[rung, 1] * N.spacing[0])
     if workflow_scale > 0:
         for w in range(V.counter[FIRST_WORKFLOW], len(P.workflow)):
             N.shift[w] = workflow_scale * (uniform(N.random) - 0.5)
@@ -331,7 +340,7 @@ def follow(P, D, truth, time, task, until):
         if not _has_room(P, D):
             return GROW
         _start(P, D, truth, task[k], _place(P, D, task[k]), ZERO)
-    while D.clock[NOW] < until and _next_event(P, D) <= until:
+    while D.clock[NOW] < until and _next_event(P, D) < np.inf:  # what waits now does so until something happens
         status = _advance(P, D)
         if status != DECIDE:
             return status

@@ -150,6 +150,7 @@ def searcher(simulator: Simulator, options: str) -> TreeSearcher:
     made = policy.searcher(simulator, "flow_time")
     assert isinstance(made, TreeSearcher)
     made.desk.noise.ladder[:] = 0.0
+    made.most_walked = 0
     return made
 
 
