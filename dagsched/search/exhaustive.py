@@ -53,9 +53,10 @@ from dagsched.simulator.kernel import (
     _any_eligible,
     _fits_somewhere,
     _has_room,
-    _log_decision,
+    _may_wait,
     _mix,
     _overdue,
+    _wait_forced,
     cold,
     entry,
     inner,
@@ -118,12 +119,9 @@ def _to_choice(P, D):  # type: ignore[no-untyped-def]
         forced = NOT_LATE
         if P.setting[MAX_WAIT] < np.inf:
             forced = _overdue(P, D)[0]
-        waits = _any_eligible(P, D)
-        if forced >= 0 or (forced == NOT_LATE and waits):
+        if forced >= 0 or (forced == NOT_LATE and _any_eligible(P, D)):
             return DECIDE
-        if waits and D.counter[EVENTS] > 0:
-            _log_decision(D, NONE)
-        status = _advance(P, D)
+        status = _wait_forced(P, D) if forced == NONE else _advance(P, D)
         if status != DECIDE:
             return status
     return GROW
@@ -146,7 +144,7 @@ def _list_actions(P, D, N, W, depth):  # type: ignore[no-untyped-def]
             at -= 1
         W.action[depth, at] = task
         count += 1
-    if forced < 0 and W.counter[WAITING] and D.counter[EVENTS] > 0:
+    if forced < 0 and W.counter[WAITING] and _may_wait(P, D):
         W.action[depth, count] = WAIT
         count += 1
     W.count[depth], W.choice[depth] = count, 0

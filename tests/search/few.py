@@ -13,6 +13,7 @@ from copy import copy
 import numpy as np
 
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.declared import EXACT, Declared
 from dagsched.graph import upward_rank
 from dagsched.learn.arena import TARDINESS
 from dagsched.replay import Replay, SimulationOptions
@@ -28,6 +29,7 @@ OPTIONS = (
     SimulationOptions(placement="best-fit"),
     SimulationOptions(decision_interval=2.0),
     SimulationOptions(max_wait=6.0),
+    SimulationOptions(max_wait=9.0, decision_interval=4.0),
     SimulationOptions(instances_per_decision=1),
     SimulationOptions(placement="least-loaded"),
 )
@@ -63,7 +65,11 @@ def draw_few(seed: int, *, most: int = 4) -> Replay:
             )
         )
         arrival += 0.0 if batch else float(dice.whole(0, 16))
-    return Replay.build(Workload("few", tuple(workflows)), cluster, options=dice.pick(OPTIONS))
+    return Replay.build(
+        Workload("few", tuple(workflows), declared=Declared(closed=batch, noise=EXACT)),
+        cluster,
+        options=dice.pick(OPTIONS),
+    )
 
 
 def _draw_task(dice: NumpyDice, number: int, cluster: Cluster) -> Task:
@@ -86,7 +92,7 @@ class Known:
 
     def __init__(self, replay: Replay, arrived: int, objective: str) -> None:
         self.objective = objective
-        known = Workload("known", replay.workload.workflows[:arrived])
+        known = Workload("known", replay.workload.workflows[:arrived], declared=Declared(noise=EXACT))
         self.replay = Replay.build(known, replay.cluster, options=replay.options)
         assert [w.name for w in self.replay.workflows] == [w.name for w in replay.workflows[:arrived]]
         self.path = self._mean_path()
@@ -159,7 +165,7 @@ def legal(machine: Machine) -> list[int]:
     forced = machine.forced()
     if forced is not None:
         return [forced]
-    return machine.eligible() + ([WAIT] if machine.running else [])
+    return machine.eligible() + ([WAIT] if machine.may_wait else [])
 
 
 def move(machine: Machine, action: int) -> bool:
