@@ -80,7 +80,7 @@ class Walks(NamedTuple):
     """Where the depth-first search stands."""
 
     action: IntArray  # [D, A] what may be done at each depth of the path: tasks, -1 = WAIT
-    count: IntArray  # [D] how many
+    ways: IntArray  # [D] how many
     choice: IntArray  # [D] the one that the path takes
     seen: NDArray[np.uint64]  # [2^k] hashes of the states met, open addressing; 0 = empty
     counter: IntArray  # [5]
@@ -91,7 +91,7 @@ def new_walks() -> Walks:
     """Room for one decision's walks."""
     return Walks(
         action=np.zeros((_MOST_DEPTH, MOST_TASKS + 1), np.int64),
-        count=np.zeros(_MOST_DEPTH, np.int64),
+        ways=np.zeros(_MOST_DEPTH, np.int64),
         choice=np.zeros(_MOST_DEPTH, np.int64),
         seen=np.zeros(_TABLE, np.uint64),
         counter=np.zeros(5, np.int64),
@@ -147,7 +147,7 @@ def _list_actions(P, D, N, W, depth):  # type: ignore[no-untyped-def]
     if forced < 0 and W.counter[WAITING] and _may_wait(P, D):
         W.action[depth, count] = WAIT
         count += 1
-    W.count[depth], W.choice[depth] = count, 0
+    W.ways[depth], W.choice[depth] = count, 0
 
 
 @inner
@@ -221,7 +221,7 @@ def _is_new(P, R, D, W):  # type: ignore[no-untyped-def]
 @inner
 def _may_go_on(P, R, D, V, W):  # type: ignore[no-untyped-def]
     """Whether something better may lie behind a state that this walk is the first to be in."""
-    if W.counter[DEPTH] >= len(W.count) or 2 * W.counter[STATES] >= len(W.seen):
+    if W.counter[DEPTH] >= len(W.ways) or 2 * W.counter[STATES] >= len(W.seen):
         W.counter[LEFT_OUT] += 1
         return False
     return _bound(P, D, V) < W.found[0] * (1.0 - _TIE) and _is_new(P, R, D, W)
@@ -266,7 +266,7 @@ def _walk(P, R, D, V, N, W, truth):  # type: ignore[no-untyped-def]
 def _turn(W):  # type: ignore[no-untyped-def]
     """Take the next way at the deepest place that has one left; over if there is none."""
     depth = W.counter[DEPTH] - 1
-    while depth >= 0 and W.choice[depth] + 1 >= W.count[depth]:
+    while depth >= 0 and W.choice[depth] + 1 >= W.ways[depth]:
         depth -= 1
     if depth >= 0:
         W.choice[depth] += 1
