@@ -220,7 +220,7 @@ class Cluster:
         return cls(
             tuple(groups),
             tuple(str(r) for r in resources),
-            bandwidth=data.get("bandwidth", math.inf),
+            bandwidth=_unlimited(data.get("bandwidth", math.inf)),
             latency=data.get("latency", 0.0),
             name=str(data.get("name", name)),
         )
@@ -236,6 +236,13 @@ class Cluster:
             "bandwidth": _scalar_or_rows(self.bandwidth),
             "latency": _scalar_or_rows(self.latency),
         }
+
+
+def _unlimited(value: Any) -> Any:
+    """JSON writes infinity as ``Infinity``, which YAML takes for a text."""
+    if isinstance(value, list):
+        return [_unlimited(entry) for entry in value]
+    return math.inf if value == "Infinity" else value
 
 
 @cache

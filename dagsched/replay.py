@@ -253,7 +253,7 @@ class Replay:
             for workflow in self.workflows:
                 workflow.digest_into(digest)
             settings = {
-                "cluster": self.cluster.to_dict(),
+                "cluster": _as_floats(self.cluster.to_dict()),
                 "options": asdict(self.options),
                 "noise": asdict(self.noise),
                 "closed": self.closed,
@@ -276,6 +276,15 @@ def _check_kinds(workload: object, cluster: object, options: object) -> None:
     ):
         if not isinstance(value, kind) and (value is not None or name == "workload"):
             raise InvalidReplayError(f"{name} is {described(value)}, expected a {kind.__name__}")
+
+
+def _as_floats(value: Any) -> Any:
+    """A described cluster with whole numbers as floats: 1 core and 1.0 cores are the same."""
+    if isinstance(value, dict):
+        return {key: _as_floats(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_as_floats(entry) for entry in value]
+    return float(value) if isinstance(value, int) else value
 
 
 def cluster_for(workload: Workload) -> Cluster:

@@ -197,3 +197,9 @@ def test_a_comparison_states_what_is_declared(tmp_path: Path) -> None:
     assert late.config.objective == "slo"
     declared = compare_baselines(made, ["fcfs", "srw"], closed=False, noise="unknown")
     assert declared.config.objective == "flow_time"
+
+
+def test_one_core_and_one_point_nought_cores_are_the_same_cluster() -> None:
+    made = Workload("made", (workflow(),))
+    digests = {Replay.build(made, Cluster.pooled({"cpu": amount})).digest for amount in (1, 1.0)}
+    assert len(digests) == 1

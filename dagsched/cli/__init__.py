@@ -140,5 +140,8 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
+        if "multiprocessing.util" in sys.modules:  # else the semaphores of a pool are complained of as lost
+            with contextlib.suppress(Exception):
+                sys.modules["multiprocessing.util"]._run_finalizers(0)
         os._exit(code)
     sys.exit(code)

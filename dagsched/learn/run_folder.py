@@ -6,6 +6,7 @@ stage was stopped: the ``best/`` from before that stage.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
 import re
@@ -44,7 +45,7 @@ class RunFolder:
             raise ConfigError(f"{self.path}: is a file; give a folder with --out")
         if resume and not (self.path / "config.yaml").is_file():
             raise ConfigError(f"{self.path}: there is no run to resume; start it without --resume")
-        self._was_there = self.path.exists()
+        self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         self._lock = FolderLock(self.path)
         try:
             self._check(resume=resume)
@@ -53,10 +54,11 @@ class RunFolder:
             raise
 
     def release(self) -> None:
-        """Let other processes in; a folder that was made for nothing goes."""
+        """Let other processes in; folders that were made for nothing go."""
         self._lock.release()
-        if not self._was_there and not any(self.path.iterdir()):
-            self.path.rmdir()
+        with contextlib.suppress(OSError):  # something is in it
+            for folder in self._made:
+                folder.rmdir()
 
     def _check(self, *, resume: bool) -> None:
         config, file = self._config, self.path / "config.yaml"

@@ -98,6 +98,8 @@ def _load_planner(spec: str) -> None:
     nodes = _project(Cluster((NodeGroup("n", 2, {"cpu": 3.0}),)), crowd)
     for search in ("plan", "tree", "race"):
         simulate(nodes, ":".join([name, f"search={search}", "simulations=12", *kept]))
+    larger = [(f"{task}{k}", seconds, cores) for k in range(3) for task, seconds, cores in crowd]  # not all can be seen
+    simulate(_project(nodes.cluster, larger), ":".join([name, "search=tree", "simulations=12", *kept]))
     simulate(_project(Cluster.pooled({"cpu": 3.0}), crowd), f"{name}:search=plan:simulations=2")
     chain = [("a", 1.0, 1), ("b", 10.0, 1), ("c", 3.0, 2, "a"), ("d", 10.0, 1, "c")]  # a list beats every rule
     simulate(_project(Cluster.pooled({"cpu": 2.0}), chain, sigma=0.05), ":".join([name, "simulations=40", *kept]))

@@ -35,20 +35,22 @@ class Stretch:
 
 
 def stretches(replay: Replay, schedule: Schedule) -> list[Stretch]:
-    """Take the decisions of a schedule again and note the state before each advance."""
+    """Take the decisions of a schedule again and note the state before each advance; a forced WAIT goes by events."""
     sim = Simulator(replay)
     level, path = graph.bottom_level(replay), graph.critical_path(replay, realised=False)
     nodes = np.array([group.nodes for group in replay.cluster.groups])
     total = (replay.cluster.capacity * nodes[:, None]).sum(axis=0)
     found, log = [], schedule.decision_task.tolist()
-    taken = 0
+    taken, forced = 0, False
     while not sim.done:
-        while taken < len(log) and log[taken] >= 0 and log[taken] in sim.eligible():
+        while not forced and taken < len(log) and log[taken] >= 0 and log[taken] in sim.eligible():
             assert schedule.decision_time[taken] == sim.now
             sim.start(log[taken])
             taken += 1
         waits = taken < len(log) and log[taken] < 0 and schedule.decision_time[taken] == sim.now
-        taken += waits and kernel.any_eligible(sim.problem, sim.state)
+        waits = waits and not forced and kernel.any_eligible(sim.problem, sim.state)
+        taken += waits
+        forced = forced or (waits and replay.options.max_wait < np.inf and sim.is_forced)
         state = sim.state
         ready = state.ready[: state.counter[kernel.READY]]
         owner = replay.workflow_of[ready]
@@ -65,7 +67,8 @@ def stretches(replay: Replay, schedule: Schedule) -> list[Stretch]:
             len(ready) / (len(ready) + running) if len(ready) + running else 0.0,
             float(free.sum() / len(total)),
         )
-        kernel.advance(sim.problem, sim.state)
+        status = (kernel.outlast if forced else kernel.advance)(sim.problem, sim.state)
+        forced = status == kernel.ON_THE_WAY
         stretch.end = sim.now
         found.append(stretch)
     return found

@@ -144,7 +144,7 @@ def test_results_are_the_same_bytes_under_any_hash_seed_and_number_of_processes(
 
 
 def metrics_of(inputs: list[Workload], **options: object) -> dict[tuple[object, ...], dict[str, object]]:
-    rows = compare_baselines(inputs, ("critical-path", "heft", "fcfs", "random"), cluster=SMALL, **options).rows  # type: ignore[arg-type]
+    rows = compare_baselines(inputs, ("critical-path", "heft", "sjf", "random"), cluster=SMALL, **options).rows  # type: ignore[arg-type]
     hidden = ("replay_digest", "workload")
     return {
         (row["task_count"], row["replay"], row["policy"], row["lower_bound"]): {
