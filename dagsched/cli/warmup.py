@@ -16,7 +16,7 @@ def warmup() -> None:
     from dagsched.cli.console import say
     from dagsched.simulator import warmup as compile_all
 
-    say("compiling the simulator (about a minute the first time, seconds after that)")
+    say("compiling the simulator (about five minutes the first time, seconds after that)")
     began = time.perf_counter()
     compile_all()
     say(f"ready after {time.perf_counter() - began:.0f} s")

@@ -112,7 +112,7 @@ def open_walks(walks: Walks, value: float, *, waiting: bool) -> None:
     walks.seen[:] = 0
 
 
-@inner
+@cold
 def _to_choice(P, D):  # type: ignore[no-untyped-def]
     """Let time pass until there is something to decide, as a rollout does; returns a status."""
     while _has_room(P, D):
@@ -127,7 +127,7 @@ def _to_choice(P, D):  # type: ignore[no-untyped-def]
     return GROW
 
 
-@inner
+@cold
 def _list_actions(P, D, N, W, depth):  # type: ignore[no-untyped-def]
     """The tasks that may start, largest key first, and WAIT where it is legal."""
     forced = NOT_LATE
@@ -157,7 +157,7 @@ def _goes_first(P, N, a, b):  # type: ignore[no-untyped-def]
     return P.task[a].tie < P.task[b].tie
 
 
-@inner
+@cold
 def _bound(P, D, V):  # type: ignore[no-untyped-def]
     """No continuation costs less: what has not started begins now, and all that follows it at once, at its fastest."""
     now = D.clock[NOW]
@@ -204,7 +204,7 @@ def _hash(P, R, D):  # type: ignore[no-untyped-def]
     return h | np.uint64(1)
 
 
-@inner
+@cold
 def _is_new(P, R, D, W):  # type: ignore[no-untyped-def]
     """Whether no walk has been in this state; it now has."""
     h = _hash(P, R, D)
@@ -227,21 +227,27 @@ def _may_go_on(P, R, D, V, W):  # type: ignore[no-untyped-def]
     return _bound(P, D, V) < W.found[0] * (1.0 - _TIE) and _is_new(P, R, D, W)
 
 
+@cold
+def _act(P, D, truth, task):  # type: ignore[no-untyped-def]
+    """One copy of it, for the compiler's sake."""
+    return act(P, D, truth, task)
+
+
 @inner
 def _wait(P, D, truth):  # type: ignore[no-untyped-def]
     """WAIT; at ticks until something has finished, since before that nothing is gained by it."""
     before = D.counter[RELEASES]
-    status = act(P, D, truth, WAIT)
+    status = _act(P, D, truth, WAIT)
     while status == DECIDE and P.setting[INTERVAL] > 0 and D.counter[RELEASES] == before and D.counter[EVENTS] > 0:
         if P.setting[MAX_WAIT] < np.inf and _overdue(P, D)[0] != NOT_LATE:
             break
         if not _has_room(P, D):
             return GROW
-        status = act(P, D, truth, WAIT)
+        status = _act(P, D, truth, WAIT)
     return status
 
 
-@inner
+@cold
 def _walk(P, R, D, V, N, W, truth):  # type: ignore[no-untyped-def]
     """One walk from the root: DONE, CUT, or GROW if a log is too short."""
     restore(P, R, D, V)
@@ -258,7 +264,7 @@ def _walk(P, R, D, V, N, W, truth):  # type: ignore[no-untyped-def]
             W.counter[DEPTH] = depth + 1
         action = W.action[depth, W.choice[depth]]
         depth += 1
-        status = _wait(P, D, truth) if action == WAIT else act(P, D, truth, action)
+        status = _wait(P, D, truth) if action == WAIT else _act(P, D, truth, action)
     return status
 
 
@@ -274,32 +280,24 @@ def _turn(W):  # type: ignore[no-untyped-def]
     W.counter[OVER] = depth < 0
 
 
-@cold
-def _simulate(P, R, D, V, N, G, W, truth):  # type: ignore[no-untyped-def]
-    """One walk, its schedule logged if it is the best; GROW if a log is too short (all begins anew then)."""
-    status = _walk(P, R, D, V, N, W, truth)
-    value = cost(P, D, V) if status == DONE else np.inf
-    better = value < W.found[0]
-    if status == GROW or (better and not keep_log(D, G, V)):
-        W.counter[DEPTH], W.counter[STATES] = 0, 0
-        W.seen[:] = np.uint64(0)
-        return GROW
-    if better:
-        W.found[0] = value
-    _turn(W)
-    return DONE
-
-
 @entry
 def walk(P, R, D, V, N, G, W, truth, U, part):  # type: ignore[no-untyped-def]
     """Walk until all is seen or ``part`` (0 to 1) of the budget ``U`` is spent; the best schedule is logged in ``G``.
 
-    Returns DONE; GROW if a log is too short, PAUSED from time to time: call again.
+    Returns DONE; GROW if a log is too short (all begins anew then), PAUSED from time to time: call again.
     """
     begin_call(U)
     while not W.counter[OVER] and not W.counter[LEFT_OUT] and more(U, part):
-        if _simulate(P, R, D, V, N, G, W, truth) == GROW:
+        status = _walk(P, R, D, V, N, W, truth)
+        value = cost(P, D, V) if status == DONE else np.inf
+        better = value < W.found[0]
+        if status == GROW or (better and not keep_log(D, G, V)):
+            W.counter[DEPTH], W.counter[STATES] = 0, 0
+            W.seen[:] = np.uint64(0)
             return GROW
+        if better:
+            W.found[0] = value
+        _turn(W)
         if spend(U, 1):
             return PAUSED
     end_call(U)

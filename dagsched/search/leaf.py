@@ -140,6 +140,12 @@ def _summarise(P, D, V, E):  # type: ignore[no-untyped-def]
 
 
 @cold
+def _roll(P, D, truth, B, most):  # type: ignore[no-untyped-def]
+    """Go on by priority; a function of its own, for three copies within :func:`finish` take minutes to compile."""
+    return go_by_priority(P, D, truth, B, most)
+
+
+@cold
 def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
     """End a simulation from the scratch's state; returns (status, cost, whether the cost is that of a schedule).
 
@@ -148,9 +154,9 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
     """
     fill_buckets(D, B)
     if E.counter[MODE] == ROLLOUT:
-        status = go_by_priority(P, D, truth, B, MANY)
+        status = _roll(P, D, truth, B, MANY)
         return status, cost(P, D, V), True
-    status = go_by_priority(P, D, truth, B, E.counter[HORIZON])
+    status = _roll(P, D, truth, B, E.counter[HORIZON])
     if status != DECIDE:
         return status, cost(P, D, V), True
     known = _summarise(P, D, V, E)
@@ -166,7 +172,7 @@ def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
             E.counter[CUT] += 1
             E.counter[TURN] = turn
             return DONE, predicted, False
-    status = go_by_priority(P, D, truth, B, MANY)
+    status = _roll(P, D, truth, B, MANY)
     if status != DONE:
         return status, np.inf, True
     E.counter[TURN] = turn

@@ -115,7 +115,7 @@ def _project(cluster: Cluster, tasks: Sequence[tuple[Any, ...]], sigma: float = 
 
 
 def warmup() -> None:
-    """Compile every kernel, or load it from the cache on disk; a minute the first time."""
+    """Compile every kernel, or load it from the cache on disk; some minutes the first time."""
     from dagsched.policies.registry import list_policies
 
     tiny = _tiny()
