@@ -29,13 +29,14 @@ from dagsched.features.kernel import (
 from dagsched.features.schema import CLIP, MOST_CANDIDATES
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
+    BEGUN,
     DECIDE,
+    FREE,
     FRESH,
     GROW,
     INDEX,
     MAX_WAIT,
     NONE,
-    NOT_LATE,
     NOW,
     READY,
     RELEASES,
@@ -45,12 +46,11 @@ from dagsched.simulator.kernel import (
     _any_eligible,
     _fits_somewhere,
     _has_room,
+    _heed_guard,
     _log_decision,
     _may_wait,
-    _overdue,
     _place,
     _start,
-    _wait_forced,
     entry,
     inner,
     uniform,
@@ -181,17 +181,21 @@ def run_by_linear(P, S, truth, K, X, L, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = _overdue(P, S)
-            forced = task == -1
-        if task == -2:
-            task, node = choose_linear(P, S, K, X, L)
+            status = _heed_guard(P, S, truth)
+            if status == BEGUN:
+                most -= 1
+                continue
+            if status == DECIDE:
+                continue
+            if status != FREE:
+                return status
+        task, node = choose_linear(P, S, K, X, L)
         if task >= 0:
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        status = _wait_forced(P, S) if forced else _advance(P, S)
+        status = _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -590,12 +594,16 @@ def run_by_network(P, S, truth, K, X, L, N, W, R, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = _overdue(P, S)
-            forced = task == -1
-        if task == -2:
-            task, node = choose_network(P, S, K, X, L, N, W, R)
+            status = _heed_guard(P, S, truth)
+            if status == BEGUN:
+                most -= 1
+                continue
+            if status == DECIDE:
+                continue
+            if status != FREE:
+                return status
+        task, node = choose_network(P, S, K, X, L, N, W, R)
         if task == -4:
             return FULL
         if task >= 0:
@@ -604,7 +612,7 @@ def run_by_network(P, S, truth, K, X, L, N, W, R, most):
             continue
         if task == -3:
             _log_decision(S, NONE)
-        status = _wait_forced(P, S) if forced else _advance(P, S)
+        status = _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE

@@ -23,7 +23,7 @@ NOW, LAST_TICK = 0, 1
 ALLOCS, EVENTS, READY, ARRIVED, LEFT, DECISIONS, RELEASES, EPOCH, CURSOR, WAITS, FRESH, FREED, DRAWS = range(13)
 # What `advance` and the runners return.
 DECIDE, DONE, GROW, STUCK, ARRIVAL = range(5)
-ON_THE_WAY = 7
+ON_THE_WAY, FREE, BEGUN = 7, 8, 9
 """What `outlast` returns while the WAIT that it is part of goes on."""
 # Slots of Problem.setting (float) and Problem.switch (int).
 INTERVAL, MAX_WAIT = 0, 1
@@ -862,6 +862,18 @@ def _wait_forced(P, S):
     return status
 
 
+@cold
+def _heed_guard(P, S, truth):
+    """What the starvation guard forces: FREE if nothing, BEGUN after overdue work, else a status of its WAIT."""
+    task, node = _overdue(P, S)
+    if task == -2:
+        return FREE
+    if task == -1:
+        return _wait_forced(P, S)
+    _start(P, S, truth, task, node, ZERO)
+    return BEGUN
+
+
 # --------------------------------------------------------------------------- choosing by fixed priority
 
 
@@ -1125,17 +1137,21 @@ def go_by_priority(P, S, truth, B, most):
     while most > 0:
         if not _has_room(P, S):
             return GROW
-        task, node, forced = NOT_LATE, NONE, False
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = _overdue(P, S)
-            forced = task == -1
-        if task == -2:
-            task, node = choose_by_priority(P, S, B)
+            status = _heed_guard(P, S, truth)
+            if status == BEGUN:
+                most -= 1
+                continue
+            if status == DECIDE:
+                continue
+            if status != FREE:
+                return status
+        task, node = choose_by_priority(P, S, B)
         if task >= 0:
             _start(P, S, truth, task, node, ZERO)
             most -= 1
             continue
-        status = _wait_forced(P, S) if forced else _advance(P, S)
+        status = _advance(P, S)
         if status != DECIDE:
             return status
     return DECIDE
