@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dagsched.checks import as_number
 from dagsched.cluster import Cluster
-from dagsched.declared import MOST_SIGMA, NOTHING, Declared, NoiseModel, Objective
+from dagsched.declared import MOST_SIGMA, NOTHING, Declared, Nature, NoiseModel, Objective
 from dagsched.errors import ConfigError, InvalidReplayError
 from dagsched.frozen import restore
 from dagsched.texts import described
@@ -206,6 +206,11 @@ class Replay:
     def first_arrival(self) -> float:
         """Seconds at which the first workflow arrives."""
         return float(self.arrival[0])
+
+    @property
+    def nature(self) -> Nature:
+        """Closedness, objective and noise, as fixed for this replay."""
+        return Nature(self.closed, self.objective, self.noise)
 
     @property
     def known_at_start(self) -> int:

@@ -81,7 +81,7 @@ def _print(replay: Replay, found: Explanation, top: int) -> None:
         markup=False,
         soft_wrap=True,
     )
-    console.print(f"Declared: {'closed' if replay.closed else 'open'}, objective {replay.objective}, {replay.noise}.")
+    console.print(f"Declared: {replay.nature}.")
     for place in range(min(2, len(found.task))):
         workflow, task = replay.task_name(int(found.task[place]))
         title = "picked" if place == 0 else "next best"

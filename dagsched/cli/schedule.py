@@ -159,7 +159,7 @@ def _print_metrics(result: Schedule, values: Metrics) -> None:
         markup=False,
         soft_wrap=True,
     )
-    console.print(f"Declared: {'closed' if replay.closed else 'open'}, objective {replay.objective}, {replay.noise}.")
+    console.print(f"Declared: {replay.nature}.")
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")

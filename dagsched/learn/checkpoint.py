@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.checks import as_number
+from dagsched.declared import OBJECTIVES
 from dagsched.errors import CheckpointError, ConfigError
 from dagsched.features import schema
 from dagsched.features.builder import Normaliser
@@ -38,7 +39,6 @@ FILES = ("model.safetensors", "schema.json", "normaliser.json", "card.json")
 
 Kind = Literal["evolved", "ppo"]
 KINDS = ("evolved", "ppo")
-OBJECTIVES = ("makespan", "flow_time", "slo")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
