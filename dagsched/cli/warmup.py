@@ -14,9 +14,10 @@ def warmup() -> None:
     import time
 
     from dagsched.cli.console import say
+    from dagsched.processes import cores
     from dagsched.simulator import warmup as compile_all
 
-    say("compiling the simulator (about five minutes the first time, seconds after that)")
+    say("compiling the simulator (two to four minutes the first time, seconds after that)")
     began = time.perf_counter()
-    compile_all()
+    compile_all(min(2, cores()))
     say(f"ready after {time.perf_counter() - began:.0f} s")

@@ -88,15 +88,18 @@ def new_bookings(problem: Problem, alike: Alike, allocations: int, room: int, ol
         fit=pairs(classes),
         fit_version=pairs(classes),
         resume=pairs(sets),
-        witness=whole(classes),
+        witness=whole(sets),
+        clear=whole(sets),
         running=whole(allocations),
         unit=whole(tasks),
+        heap=whole(tasks),
         size=whole(sets),
         left=whole(sets),
         taken=whole(tasks),
         best=seconds(sets),
         best_node=whole(sets),
         best_seg=whole(sets),
+        found=whole(sets),
         second=seconds(sets),
         second_node=whole(sets),
         next=whole(sets),
@@ -106,7 +109,7 @@ def new_bookings(problem: Problem, alike: Alike, allocations: int, room: int, ol
         due_task=whole(segments),
         due_node=whole(segments),
         due_count=whole(segments),
-        counter=np.array([0, 0, 0, -1, 0], np.int64),
+        counter=np.array([0, 0, 0, -1, 0, 0], np.int64),
     )
     if old is not None:  # bookings due now, made before the logs had to grow, are kept
         for name in ("due_task", "due_node", "due_count"):

@@ -1414,7 +1414,8 @@ class Bookings(NamedTuple):
 
     A node's future is a linked list of segments in time order; the last one lasts for ever. Ready tasks of equal
     demand and estimates, whose data has arrived, share a set of :class:`Alike`, of which the first is booked first.
-    Each set stands in the list of the node that would complete it first. ``M`` segments, ``U`` sets.
+    For Max-Min and Sufferage each set stands in the list of the node that would complete it first; for Min-Min in a
+    heap, by what is known of its completion. ``M`` segments, ``U`` sets.
     """
 
     seg_time: FloatArray  # [M] s
@@ -1426,25 +1427,28 @@ class Bookings(NamedTuple):
     fit: IntArray  # [C, N] first segment of the earliest fit on a rising node, or [0, 0] where that takes much room
     fit_version: IntArray  # [C, N] of the node when `fit` was found
     resume: IntArray  # [U, N] segment before which a set cannot start, or [0, 0]
-    witness: IntArray  # [C] a node the class fits now; -1 not looked for, -2 none
+    witness: IntArray  # [U] first node that may still start the set now; -1 none
+    clear: IntArray  # [U] version of that node when it could
     running: IntArray  # [A]
     unit: IntArray  # [T] sets when booking began
-    size: IntArray  # [T] tasks of each set not booked
-    left: IntArray  # [T] instances not booked, of each set's first task
+    heap: IntArray  # [T] Min-Min's sets not booked in full
+    size: IntArray  # [U] tasks of each set not booked
+    left: IntArray  # [U] instances not booked, of each set's first task
     taken: IntArray  # [T] tasks booked in full: put back into their sets in the end
-    best: FloatArray  # [T] s, least completion of each set
-    best_node: IntArray  # [T]
-    best_seg: IntArray  # [T] segment in which it starts there
-    second: FloatArray  # [T] s, least completion on another node
-    second_node: IntArray  # [T]
-    next: IntArray  # [T] list of the sets of one best node
-    previous: IntArray  # [T]
+    best: FloatArray  # [U] s, least completion of each set
+    best_node: IntArray  # [U], -1 where only a lower bound is known
+    best_seg: IntArray  # [U] segment in which it starts there
+    found: IntArray  # [U] version of the best node when `best` was found
+    second: FloatArray  # [U] s, least completion on another node; a lower bound but for Sufferage
+    second_node: IntArray  # [U]
+    next: IntArray  # [U] list of the sets of one best node
+    previous: IntArray  # [U]
     first: IntArray  # [N] first set of the list
     pick: IntArray  # [N] set to book first of those in the list
     due_task: IntArray  # [M] bookings that start now
     due_node: IntArray  # [M]
     due_count: IntArray  # [M]
-    counter: IntArray  # [5] segments used, bookings due, next due booking, epoch they belong to, versions
+    counter: IntArray  # [6] segments used, bookings due, next due booking, epoch they belong to, versions, heap size
 
 
 @inner
@@ -1502,8 +1506,6 @@ def _build_profiles(P, S, K):
             for r in range(P.capacity.shape[1]):
                 K.seg_free[seg, r] += P.demand[task, r] * S.alloc[alloc].count
             seg = K.seg_next[seg]
-    for klass in range(len(K.witness)):
-        K.witness[klass] = -1
 
 
 @inner
@@ -1556,15 +1558,27 @@ def _completion_on(P, S, K, task, unit, node):
 
 
 @inner
-def _find_best(P, S, K, task, unit):
-    """Least and second least completion of a set over the nodes that can ever hold it."""
-    best, best_node, best_seg, second, second_node = np.inf, NONE, NONE, np.inf, NONE
+def _find_best(P, S, K, rule, task, unit):
+    """Least and second least completion of a set over the nodes that can ever hold it.
+
+    Bookings only delay: a node where the set could not complete earlier when last asked is not asked again.
+    """
+    best, best_node, best_seg = K.best[unit], K.best_node[unit], K.best_seg[unit]
+    if best_node < 0:
+        best = np.inf
+    asked, second, second_node = best_node, np.inf, NONE
     for k in range(P.group_order.shape[1]):
         group = P.group_order[task, k]
         if group < 0:
             break
+        ready, seconds = _data_time(P, S, task, group), P.estimate[task, group]
         for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
-            seg, completion = _completion_on(P, S, K, task, unit, node)
+            if node == asked:
+                continue
+            begin = K.resume[unit, node] if len(K.resume) > 0 else K.head[node]
+            seg, completion = begin, max(K.seg_time[begin], ready) + seconds
+            if completion < (second if rule == SUFFERAGE else best) or (completion == best and node < best_node):
+                seg, completion = _completion_on(P, S, K, task, unit, node)
             if completion < best or (completion == best and node < best_node):
                 second, second_node = best, best_node
                 best, best_node, best_seg = completion, node, seg
@@ -1575,19 +1589,34 @@ def _find_best(P, S, K, task, unit):
 
 
 @inner
-def _can_start_now(P, K, task):
-    """Whether one instance fits some node's first segment; bookings only shrink it, so "no" is remembered."""
-    klass = P.task[task].klass
-    node = K.witness[klass]
-    if node == -2:
+def _fits_from_now(P, S, K, task, node):
+    """Whether one instance could start on a node now and stay until its estimated end."""
+    group, seg = P.node_group[node], K.head[node]
+    if not _segment_fits(P, K, task, group, seg):
         return False
-    if node >= 0 and _segment_fits(P, K, task, P.node_group[node], K.head[node]):
-        return True
-    for node in range(len(P.node_group)):
-        if _segment_fits(P, K, task, P.node_group[node], K.head[node]):
-            K.witness[klass] = node
+    if K.rising[node] == 0:
+        end = _data_time(P, S, task, group) + P.estimate[task, group]
+        seg = K.seg_next[seg]
+        while seg >= 0 and K.seg_time[seg] < end:
+            if not _segment_fits(P, K, task, group, seg):
+                return False
+            seg = K.seg_next[seg]
+    return True
+
+
+@inner
+def _can_start_now(P, S, K, A, unit):
+    """Whether some node could start a set's first task now; bookings only delay, so a "no" is remembered."""
+    task = A.top[unit]
+    while 0 <= K.witness[unit] < len(P.node_group):
+        version = K.version[K.witness[unit]]
+        if K.clear[unit] == version:
             return True
-    K.witness[klass] = -2
+        if _fits_from_now(P, S, K, task, K.witness[unit]):
+            K.clear[unit] = version
+            return True
+        K.witness[unit] += 1
+    K.witness[unit] = NONE
     return False
 
 
@@ -1663,21 +1692,81 @@ def _take_from(K, unit, node):
 
 
 @inner
-def _delay(P, S, K, A, rule, node, start, end):
-    """Find out what a booking of `start` to `end` on a node delays; bookings elsewhere change nothing there."""
+def _find_again(P, S, K, rule, task, unit):
+    """What a set's best completion is after bookings on its best node."""
+    node = K.best_node[unit]
+    K.best_seg[unit], K.best[unit] = _earliest_fit(P, S, K, task, node, K.best_seg[unit])
+    if len(K.resume) > 0:
+        K.resume[unit, node] = K.best_seg[unit]
+    if K.best[unit] >= K.second[unit]:  # `second` may be out of date, but is never too late
+        _find_best(P, S, K, rule, task, unit)
+
+
+@inner
+def _sink(K, A, hole):
+    """Restore the heap of Min-Min below a place whose set was replaced or delayed."""
+    unit = K.heap[hole]
+    while True:
+        child = 2 * hole + 1
+        if child >= K.counter[5]:
+            break
+        if child + 1 < K.counter[5] and _books_first(K, A, MIN_MIN, K.heap[child + 1], K.heap[child]):
+            child += 1
+        if _books_first(K, A, MIN_MIN, unit, K.heap[child]):
+            break
+        K.heap[hole] = K.heap[child]
+        hole = child
+    K.heap[hole] = unit
+
+
+@inner
+def _least(P, S, K, A):
+    """Min-Min's next set. What was found earlier is a lower bound: only the first of the heap has to be exact."""
+    while True:
+        unit = K.heap[0]
+        if K.best_node[unit] < 0:
+            _find_best(P, S, K, MIN_MIN, A.top[unit], unit)
+        elif K.found[unit] != K.version[K.best_node[unit]]:
+            _find_again(P, S, K, MIN_MIN, A.top[unit], unit)
+        else:
+            return unit
+        K.found[unit] = K.version[K.best_node[unit]]
+        _sink(K, A, 0)
+
+
+@inner
+def _pick(P, K, A, rule):
+    """The next set of Max-Min and Sufferage."""
+    unit = NONE
+    for node in range(len(P.node_group)):
+        if K.pick[node] >= 0 and _books_first(K, A, rule, K.pick[node], unit):
+            unit = K.pick[node]
+    return unit
+
+
+@inner
+def _is_delayed(P, K, task, unit, first, end):
+    """Whether a booking from a segment to `end` on its best node takes from a set what it needs."""
+    node, seg = K.best_node[unit], K.best_seg[unit]
+    if K.seg_time[seg] < K.seg_time[first]:
+        seg = first
+    until = min(end, K.best[unit])
+    while seg >= 0 and (K.seg_time[seg] < until or (seg == K.best_seg[unit] and K.seg_time[seg] < end)):
+        if not _segment_fits(P, K, task, P.node_group[node], seg):
+            return True
+        seg = K.seg_next[seg]
+    return False
+
+
+@inner
+def _delay(P, S, K, A, rule, node, first, end):
+    """Find out what a booking from a segment to `end` on a node delays; bookings elsewhere change nothing there."""
     unit = K.first[node]
     pick = NONE
     while unit >= 0:
         after = K.next[unit]
-        begin, completion = K.seg_time[K.best_seg[unit]], K.best[unit]
-        if begin < end and (completion > start or begin >= start):
-            task = A.top[unit]
-            seg, completion = _earliest_fit(P, S, K, task, node, K.best_seg[unit])
-            K.best[unit], K.best_seg[unit] = completion, seg
-            if len(K.resume) > 0:
-                K.resume[unit, node] = seg
-            if completion >= K.second[unit]:  # `second` may be out of date, but is never too late
-                _find_best(P, S, K, task, unit)
+        if _is_delayed(P, K, A.top[unit], unit, first, end):
+            _find_again(P, S, K, rule, A.top[unit], unit)
         if K.best_node[unit] != node:
             _take_from(K, unit, node)
             _enter(K, A, rule, unit)
@@ -1694,27 +1783,36 @@ def _delay_second(P, S, K, A, rule, node, units):
         unit = K.unit[k]
         if K.second_node[unit] != node or K.size[unit] == 0 or K.best_node[unit] == node:
             continue
-        _find_best(P, S, K, A.top[unit], unit)
-        if _books_first(K, A, rule, unit, K.pick[K.best_node[unit]]):
-            K.pick[K.best_node[unit]] = unit
+        task = A.top[unit]
+        if _completion_on(P, S, K, task, unit, node)[1] > K.second[unit]:
+            _find_best(P, S, K, rule, task, unit)
+            if _books_first(K, A, rule, unit, K.pick[K.best_node[unit]]):
+                K.pick[K.best_node[unit]] = unit
 
 
 @inner
 def _begin_bookings(P, S, K, A, rule):
-    """Every set's best node in the present state; returns the number of sets."""
+    """What is known of every set in the present state; returns the number of sets."""
     _build_profiles(P, S, K)
     units = A.counter[0]
     for k in range(units):
         unit = A.open[k]
         task = A.top[unit]
-        K.unit[k] = unit
+        K.unit[k], K.heap[k] = unit, unit
         K.size[unit] = A.size[unit]
         K.left[unit] = S.task[task].unstarted
+        K.witness[unit], K.clear[unit] = 0, NONE
         if len(K.resume) > 0:
             for node in range(len(P.node_group)):
                 K.resume[unit, node] = K.head[node]
-        _find_best(P, S, K, task, unit)
-        _enter(K, A, rule, unit)
+        K.best[unit], K.best_node[unit] = S.clock[NOW] + P.task[task].fastest, NONE
+        if rule != MIN_MIN:
+            _find_best(P, S, K, rule, task, unit)
+            _enter(K, A, rule, unit)
+    K.counter[5] = units
+    if rule == MIN_MIN:
+        for hole in range(units // 2 - 1, -1, -1):
+            _sink(K, A, hole)
     K.counter[1], K.counter[2], K.counter[3] = 0, 0, S.counter[EPOCH]
     return units
 
@@ -1738,21 +1836,18 @@ def _book_all(P, S, K, A, rule):
     units = _begin_bookings(P, S, K, A, rule)
     hopeless, taken, roomy = 0, 0, True
     while True:
-        while hopeless < units and (K.size[K.unit[hopeless]] == 0 or not _can_start_now(P, K, A.top[K.unit[hopeless]])):
+        while hopeless < units and (K.size[K.unit[hopeless]] == 0 or not _can_start_now(P, S, K, A, K.unit[hopeless])):
             hopeless += 1
         if hopeless == units:
             break
         roomy = K.counter[0] + 2 <= len(K.seg_time) and K.counter[1] < len(K.due_task)
         if not roomy:
             break
-        unit = NONE
-        for node in range(len(P.node_group)):
-            if K.pick[node] >= 0 and _books_first(K, A, rule, K.pick[node], unit):
-                unit = K.pick[node]
+        unit = _least(P, S, K, A) if rule == MIN_MIN else _pick(P, K, A, rule)
         task, node = A.top[unit], K.best_node[unit]
-        start, end = K.seg_time[K.best_seg[unit]], K.best[unit]
+        first, end = K.best_seg[unit], K.best[unit]
         several = _book(P, K, task, unit)
-        if start == S.clock[NOW]:
+        if K.seg_time[first] == S.clock[NOW]:
             due = K.counter[1]
             K.due_task[due], K.due_node[due], K.due_count[due] = task, node, several
             K.counter[1] = due + 1
@@ -1762,8 +1857,15 @@ def _book_all(P, S, K, A, rule):
             taken += 1
             _next_of_set(S, K, A, unit)
             if K.size[unit] == 0:
-                _take_from(K, unit, node)
-        _delay(P, S, K, A, rule, node, start, end)
+                if rule == MIN_MIN:
+                    K.counter[5] -= 1
+                    K.heap[0] = K.heap[K.counter[5]]
+                else:
+                    _take_from(K, unit, node)
+        if rule == MIN_MIN:
+            _sink(K, A, 0)
+        else:
+            _delay(P, S, K, A, rule, node, first, end)
         if rule == SUFFERAGE:
             _delay_second(P, S, K, A, rule, node, units)
     for k in range(taken):

@@ -90,17 +90,26 @@ def load_kernels(spec: str) -> None:
 
 def _load_planner(spec: str) -> None:
     """Run each kind of search on tiny projects: which one a replay needs is not known yet."""
+    for half in (0, 1):
+        _load_searches(spec, half)
+
+
+def _load_searches(spec: str, half: int) -> None:
+    """The tree that sees all orders, or the other kinds of search: each takes about as long to compile as the rules."""
     from dagsched.policies.registry import parse_spec
 
     name, given = parse_spec(spec)
     kept = [f"{key}={given[key]}" for key in ("leaf", "select", "wait") if key in given]
     crowd = [("a", 1.0, 2), ("b", 1.0, 2), ("c", 1.0, 2), ("d", 1.0, 2)]  # no search ends at the lower bound
     nodes = _project(Cluster((NodeGroup("n", 2, {"cpu": 3.0}),)), crowd)
-    for search in ("plan", "tree", "race"):
-        simulate(nodes, ":".join([name, f"search={search}", "simulations=12", *kept]))
+    if half == 0:
+        for search in ("tree", "plan"):
+            simulate(nodes, ":".join([name, f"search={search}", "simulations=12", *kept]))
+        simulate(_project(Cluster.pooled({"cpu": 3.0}), crowd), f"{name}:search=plan:simulations=2")
+        return
+    simulate(nodes, ":".join([name, "search=race", "simulations=12", *kept]))
     larger = [(f"{task}{k}", seconds, cores) for k in range(3) for task, seconds, cores in crowd]  # not all can be seen
     simulate(_project(nodes.cluster, larger), ":".join([name, "search=tree", "simulations=12", *kept]))
-    simulate(_project(Cluster.pooled({"cpu": 3.0}), crowd), f"{name}:search=plan:simulations=2")
     chain = [("a", 1.0, 1), ("b", 10.0, 1), ("c", 3.0, 2, "a"), ("d", 10.0, 1, "c")]  # a list beats every rule
     simulate(_project(Cluster.pooled({"cpu": 2.0}), chain, sigma=0.05), ":".join([name, "simulations=40", *kept]))
 
@@ -114,10 +123,32 @@ def _project(cluster: Cluster, tasks: Sequence[tuple[Any, ...]], sigma: float = 
     return Replay.build(Workload("warmup", (Workflow.from_tasks("w", made),)), cluster, sigma=sigma)
 
 
-def warmup() -> None:
-    """Compile every kernel, or load it from the cache on disk; some minutes the first time."""
+def _compile_half(half: int) -> None:
     from dagsched.policies.registry import list_policies
 
+    if half == 0:
+        for info in list_policies():
+            if info.kind != "planner":
+                load_kernels(info.name)
+    _load_searches("mcts", half)
+
+
+def warmup(processes: int = 1) -> None:
+    """Compile every kernel, or load it from the cache on disk; some minutes the first time.
+
+    Args:
+        processes: 2 = compile two halves of about equal work side by side, which takes two thirds of the time.
+    """
+    from dagsched.policies.registry import list_policies
+
+    if processes > 1:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
+        from dagsched.processes import serve
+
+        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), serve) as pool:
+            list(pool.map(_compile_half, (0, 1)))
     tiny = _tiny()
     for info in list_policies():
         load_kernels(info.name)

@@ -16,6 +16,7 @@ from tests.bench.figure import Figure, Skip
 SUBJECTS = {
     "kernel": ("kernel", "measure"),
     "growth": ("kernel", "measure_growth"),
+    "crowds": ("crowds", "measure"),
     "nodes": ("kernel", "measure_nodes"),
     "large": ("commands", "measure_large"),
     "start": ("commands", "measure_start"),

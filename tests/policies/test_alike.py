@@ -54,6 +54,27 @@ def test_crowds_of_equal_tasks_are_scheduled_like_the_twin(seed: int) -> None:
         assert_same(kernel_schedule(replay, rule, one_by_one=True), run_twin(replay, rule))
 
 
+def scattered(seed: int) -> Replay:
+    """Up to 50 tasks, each with its own demand and duration, on nodes that fill up: bookings end long after others."""
+    dice = NumpyDice(seed)
+    rows = []
+    for t in range(dice.whole(20, 50)):
+        demand = {"cpu": dice.whole(1, 400) / 100, "mem": dice.whole(1, 400) / 100}
+        parents = (f"t{dice.whole(0, t - 1)}",) if t and dice.whole(0, 9) == 0 else ()
+        rows.append(Task(f"t{t}", dice.whole(1, 5000) / 100, demand, parents, instances=dice.pick((1, 1, 1, 9))))
+    return Replay.build(
+        Workload("scattered", (Workflow.from_tasks("w", rows),)), Cluster(GROUPS, ("cpu", "mem")),
+        sigma=dice.pick((0.0, 0.4)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bookings_of_tasks_that_have_nothing_in_common_are_like_the_twins(seed: int) -> None:
+    replay = scattered(seed)
+    for rule in BOOKED:
+        assert_same(kernel_schedule(replay, rule), run_twin(replay, rule))
+
+
 def equal_tasks(count: int, **fields: object) -> Replay:
     flow = Workflow.from_tasks("w", [Task(f"t{t}", 2, {"cpu": 1}, **fields) for t in range(count)])  # type: ignore[arg-type]
     return Replay.build(Workload("equal", (flow,)), Cluster(GROUPS, ("cpu", "mem")))
