@@ -34,6 +34,7 @@ lint: $(TEST_STAMP)
 	$(RUN) -m ruff check dagsched tests
 	$(RUN) -m ruff format --check dagsched tests
 	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports --quiet
 
 format: $(TEST_STAMP)
 	$(RUN) -m ruff check --fix dagsched tests

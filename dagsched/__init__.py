@@ -10,6 +10,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dagsched.version import VERSION
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -27,16 +29,17 @@ if TYPE_CHECKING:
     )
     from dagsched.evaluate.compare import Comparison, compare_baselines
     from dagsched.formats import load, save
-    from dagsched.policies.base import ObservedState
     from dagsched.policies.registry import list_policies
     from dagsched.replay import Replay, SimulationOptions
+    from dagsched.run_policy import simulate
     from dagsched.schedule import Schedule
-    from dagsched.simulator.simulate import simulate
+    from dagsched.simulator.observation import ObservedState
     from dagsched.simulator.validate import validate
-    from dagsched.workflow import Task, Workflow
+    from dagsched.task import Task
+    from dagsched.workflow import Workflow
     from dagsched.workload import Workload
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME = {
     "Cluster": "dagsched.cluster",
@@ -51,19 +54,19 @@ _HOME = {
     "InvalidWorkflowError": "dagsched.errors",
     "NodeGroup": "dagsched.cluster",
     "NoiseModel": "dagsched.declared",
-    "ObservedState": "dagsched.policies.base",
+    "ObservedState": "dagsched.simulator.observation",
     "PolicyError": "dagsched.errors",
     "Replay": "dagsched.replay",
     "Schedule": "dagsched.schedule",
     "SimulationOptions": "dagsched.replay",
-    "Task": "dagsched.workflow",
+    "Task": "dagsched.task",
     "Workflow": "dagsched.workflow",
     "Workload": "dagsched.workload",
     "compare_baselines": "dagsched.evaluate.compare",
     "list_policies": "dagsched.policies.registry",
     "load": "dagsched.formats",
     "save": "dagsched.formats",
-    "simulate": "dagsched.simulator.simulate",
+    "simulate": "dagsched.run_policy",
     "validate": "dagsched.simulator.validate",
 }
 
@@ -135,7 +138,7 @@ def replay(
     from dagsched.errors import ConfigError
     from dagsched.evaluate.scenario import Stream, stream_seed
     from dagsched.replay import Replay, SimulationOptions
-    from dagsched.simulator.simulate import simulate
+    from dagsched.run_policy import simulate
 
     known = SimulationOptions.__dataclass_fields__
     for name in options:

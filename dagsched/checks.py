@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.texts import is_unicode
+from dagsched.errors import ConfigError
+from dagsched.texts import described, is_unicode
 
 _NO_NUMBERS = (bool, np.bool_, str, bytes, bytearray, complex, np.complexfloating)
+
+
+def check_type(value: object, kind: type, what: str) -> None:
+    """Refuse a value of another type by the name that the caller knows it by.
+
+    Raises:
+        TypeError: naming it, what was found and what is expected.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} is {described(value)}, expected a {kind.__name__}")
+
+
+def as_path(value: object, what: str = "path") -> Path:
+    """A path from a text or a path.
+
+    Raises:
+        TypeError: for anything else.
+        ConfigError: for an empty text, which would mean the current folder.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{what} is {described(value)}, expected a text or a pathlib.Path")
+    if value == "":
+        raise ConfigError(f"{what} is empty, expected a file or folder")
+    return Path(value)
 
 
 def as_number(value: object) -> float | None:

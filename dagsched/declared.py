@@ -17,10 +17,8 @@ from typing import Any, Literal
 
 from dagsched.checks import as_number
 from dagsched.errors import ConfigError
+from dagsched.objective import OBJECTIVES, ObjectiveName, is_objective
 from dagsched.texts import described
-
-Objective = Literal["makespan", "flow_time", "slo"]
-OBJECTIVES: tuple[Objective, ...] = ("makespan", "flow_time", "slo")
 
 NoiseKind = Literal["exact", "lognormal", "unknown"]
 MOST_SIGMA = 10.0
@@ -73,14 +71,14 @@ class Declared:
     """
 
     closed: bool | None = None
-    objective: Objective | None = None
+    objective: ObjectiveName | None = None
     noise: NoiseModel | None = None
     all_have_deadlines: bool = False
 
     def __post_init__(self) -> None:
         if self.closed is not None and not isinstance(self.closed, bool):
             raise ConfigError(f"closed is {self.closed!r}, expected true or false")
-        if self.objective is not None and self.objective not in OBJECTIVES:
+        if self.objective is not None and not is_objective(self.objective):
             raise ConfigError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
         if self.noise is not None and not isinstance(self.noise, NoiseModel):
             raise ConfigError(f"noise is {self.noise!r}, expected a NoiseModel such as NoiseModel('exact')")
@@ -109,7 +107,7 @@ class Nature:
     """What holds of a workload, fixed before any policy runs; see the module."""
 
     closed: bool
-    objective: Objective
+    objective: ObjectiveName
     noise: NoiseModel
 
     def __str__(self) -> str:
@@ -125,7 +123,7 @@ def resolve(declared: Declared, *, states_arrivals: bool, states_estimates: bool
         states_estimates: whether it says of any task what its estimate is.
     """
     closed = not states_arrivals if declared.closed is None else declared.closed
-    open_objective: Objective = "slo" if declared.all_have_deadlines else "flow_time"
+    open_objective: ObjectiveName = "slo" if declared.all_have_deadlines else "flow_time"
     return Nature(
         closed=closed,
         objective=declared.objective or ("makespan" if closed else open_objective),

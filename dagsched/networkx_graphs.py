@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dagsched.checks import check_type
 from dagsched.errors import InvalidWorkflowError, closest
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -18,13 +19,11 @@ USUAL_RESOURCES = ("cpu", "memory", "gpu")
 """Names that are taken for resources where the graph has no attribute ``resources``."""
 
 
-def to_networkx(workflow: Workflow) -> nx.DiGraph:
-    """See :meth:`dagsched.Workflow.to_networkx`."""
+def write_graph(fields: Mapping[str, Any], tasks: Sequence[Task]) -> nx.DiGraph:
+    """A graph with these attributes, and its nodes and edges; see :meth:`dagsched.Workflow.to_networkx`."""
     import networkx as nx
 
-    stated = [key for key in GRAPH_KEYS if key != "arrival" or workflow.states_arrival]
-    graph = nx.DiGraph(**{key: getattr(workflow, key) for key in stated})
-    tasks = workflow.tasks
+    graph = nx.DiGraph(**fields)
     for task in tasks:
         graph.add_node(
             task.id,
@@ -41,8 +40,11 @@ def to_networkx(workflow: Workflow) -> nx.DiGraph:
     return graph
 
 
-def from_networkx(graph: nx.DiGraph, name: str | None = None) -> Workflow:
-    """See :meth:`dagsched.Workflow.from_networkx`."""
+def read_graph(graph: nx.DiGraph, name: str | None = None) -> tuple[str, list[Task], dict[str, Any]]:
+    """Name, tasks and further fields of a workflow; see :meth:`dagsched.Workflow.from_networkx`."""
+    import networkx as nx
+
+    check_type(graph, nx.Graph, "graph")
     attributes = dict(graph.graph)
     title = str(name if name is not None else attributes.get("name") or "workflow")
     if not graph.is_directed() or graph.is_multigraph():
@@ -51,7 +53,7 @@ def from_networkx(graph: nx.DiGraph, name: str | None = None) -> Workflow:
     resources = _resources(title, graph, attributes.get("resources"))
     tasks = [_task(title, graph, node, data, resources) for node, data in graph.nodes(data=True)]
     fields = {key: attributes[key] for key in GRAPH_KEYS[1:] if key in attributes}
-    return Workflow.from_tasks(title, tasks, **fields)
+    return title, tasks, fields
 
 
 def _resources(title: str, graph: nx.DiGraph, stated: object) -> tuple[str, ...]:

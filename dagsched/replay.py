@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from dagsched.checks import as_number
 from dagsched.cluster import Cluster
-from dagsched.declared import MOST_SIGMA, NOTHING, Declared, Nature, NoiseModel, Objective
-from dagsched.errors import ConfigError, InvalidReplayError
+from dagsched.declared import MOST_SIGMA, NOTHING, Declared, Nature, NoiseModel
+from dagsched.errors import ConfigError, InvalidReplayError, closest
 from dagsched.frozen import restore
+from dagsched.objective import ObjectiveName
 from dagsched.texts import described
 from dagsched.workflow import MAX_INSTANCES, FloatArray, IntArray, Workflow, child_rows, natural_key
 from dagsched.workload import Workload
@@ -25,6 +26,8 @@ Placement = Literal["earliest-finish", "best-fit", "least-loaded", "round-robin"
 PLACEMENTS: tuple[Placement, ...] = ("earliest-finish", "best-fit", "least-loaded", "round-robin", "random")
 
 FIT_TOLERANCE = 1e-9
+MOST_STARTS = 2**25
+"""Starts of a replay, about 4 GB of records: 2.4 times the tasks of the Alibaba trace of 2018."""
 """A demand fits if it exceeds the free amount by at most this share of the node's capacity (float rounding)."""
 
 
@@ -107,7 +110,7 @@ class Replay:
     options: SimulationOptions
     noise: NoiseModel
     closed: bool
-    objective: Objective
+    objective: ObjectiveName
     seed: int
     workflows: tuple[Workflow, ...]
     local_index: IntArray
@@ -197,6 +200,7 @@ class Replay:
         _check_times(replay)
         _check_exact(replay)
         _check_fit(replay)
+        _check_starts(replay)
         return replay
 
     def __len__(self) -> int:
@@ -393,6 +397,12 @@ def _seconds(workflow: Workflow, cluster: Cluster) -> tuple[FloatArray, FloatArr
     A given group value is a realised duration; where the estimate differs from the duration, the estimate
     on that group differs by the same factor.
     """
+    groups = [group.name for group in cluster.groups]
+    if workflow.group_names and not set(workflow.group_names) & set(groups):
+        raise InvalidReplayError(
+            f"workflow {workflow.name!r}: group_durations names {', '.join(map(repr, workflow.group_names[:6]))}, and "
+            f"cluster {cluster.name!r} has no such group; {closest(workflow.group_names[0], groups, ', '.join(groups))}"
+        )
     speed = cluster.speed
     told = workflow.estimate[:, None] / speed
     recorded = workflow.duration[:, None] / speed
@@ -487,4 +497,25 @@ def _check_fit(replay: Replay) -> None:
     raise InvalidReplayError(
         f"workflow {workflow!r}, task {task_id!r}: demand {need} fits no node of cluster {replay.cluster.name!r}; the "
         f"largest, group {replay.cluster.groups[largest].name!r}, has {room}{more}; enlarge a node or drop the task"
+    )
+
+
+def _check_starts(replay: Replay) -> None:
+    """Every start is recorded: more of them than memory holds are refused before it is full."""
+    if int(replay.instances.sum()) <= MOST_STARTS:  # the usual case, without arrays of tasks x groups
+        return
+    room = np.zeros(len(replay))
+    for group, capacity in enumerate(replay.cluster.capacity):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(replay.demand > 0, capacity * (1 + FIT_TOLERANCE) / replay.demand, np.inf).min(axis=1)
+        room = np.maximum(room, np.where(replay.can_hold[:, group], np.floor(share), 0.0))
+    starts = np.ceil(replay.instances / room)
+    if starts.sum() <= MOST_STARTS:
+        return
+    task = int(np.argmax(starts))
+    workflow, task_id = replay.task_name(task)
+    raise InvalidReplayError(
+        f"workflow {workflow!r}, task {task_id!r}: {replay.instances[task]:,} instances, at most {room[task]:,.0f} of "
+        f"them on a node at once; the replay needs {starts.sum():,.0f} starts or more, and at most {MOST_STARTS:,} can "
+        f"be recorded; use fewer instances or workflows (compare has --limit)"
     )

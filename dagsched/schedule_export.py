@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dagsched.schedule import Schedule
+from dagsched.version import VERSION
 from dagsched.workflow import FloatArray, IntArray
 
 _FORBIDDEN = re.compile(r"[^0-9a-zA-Z_.-]")
@@ -142,7 +143,7 @@ def wfformat(schedule: Schedule) -> dict[str, Any]:
     return {
         "name": replay.workload.name,
         "schemaVersion": "1.5",
-        "runtimeSystem": {"name": "dagsched", "version": _version()},
+        "runtimeSystem": {"name": "dagsched", "version": VERSION},
         "workflow": {
             "specification": {"tasks": tasks, "files": files},
             "execution": {
@@ -210,9 +211,3 @@ def _safe_ids(schedule: Schedule) -> list[str]:
 
 def _date(seconds: float) -> str:
     return (_EPOCH + timedelta(seconds=min(max(seconds, 0.0), _LATEST))).isoformat()
-
-
-def _version() -> str:
-    from dagsched import __version__
-
-    return __version__

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dagsched.checks import as_path, check_type
 from dagsched.errors import ConfigError, FormatError
 from dagsched.files import write_atomic
 from dagsched.replay import Replay
@@ -34,7 +35,8 @@ def save_schedule(schedule: Schedule, path: str | Path, *, format: str | None = 
     Raises:
         ConfigError: for an unknown format or suffix, or a path that cannot be written.
     """
-    path = Path(path)
+    check_type(schedule, Schedule, "schedule")
+    path = as_path(path)
     write_atomic(path, _WRITERS[schedule_format(path, format)](schedule))
 
 
@@ -58,7 +60,7 @@ def load_schedule(path: str | Path, replay: Replay) -> Schedule:
     Raises:
         FormatError: if the file cannot be read, is no schedule, or belongs to another replay.
     """
-    path = Path(path)
+    path = as_path(path)
     try:
         data = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

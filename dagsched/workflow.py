@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from dagsched.checks import as_list, as_names, as_number, is_array, is_name, is_text
 from dagsched.errors import InvalidWorkflowError
 from dagsched.frozen import restore
+from dagsched.networkx_graphs import GRAPH_KEYS, read_graph, write_graph
+from dagsched.task import Task
 from dagsched.texts import described, one_line
 
 if TYPE_CHECKING:
@@ -49,34 +51,6 @@ def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
 
 
 _SCALARS = frozenset(("name", "arrival", "deadline", "weight", "tenant", "states_arrival"))
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One node of a workflow as a person writes it; :class:`Workflow` turns a list of them into arrays.
-
-    Attributes:
-        id: unique within its workflow.
-        duration: seconds one instance runs on a node of speed 1.
-        demand: amount of each resource one instance holds; ``None`` means one core, ``{}`` nothing.
-        parents: ids of the tasks that must finish first.
-        estimate: seconds the scheduler is told; ``None`` means it knows the duration.
-        instances: number of identical units (a Spark stage or an Alibaba task has many).
-        edge_bytes: bytes received from a parent, by parent id; absent parents send nothing.
-        category: free label, for example the program that runs.
-        group_durations: seconds on each node group by name (unrelated machines); groups not named here
-            use ``duration / speed``.
-    """
-
-    id: str
-    duration: float
-    demand: Mapping[str, float] | None = None
-    parents: Sequence[str] = ()
-    estimate: float | None = None
-    instances: int = 1
-    edge_bytes: Mapping[str, float] = field(default_factory=dict)
-    category: str | None = None
-    group_durations: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -321,9 +295,8 @@ class Workflow:
 
         Round trip: ``Workflow.from_networkx(w.to_networkx())`` has the same digest.
         """
-        from dagsched.networkx_graphs import to_networkx
-
-        return to_networkx(self)
+        stated = [key for key in GRAPH_KEYS if key != "arrival" or self.states_arrival]
+        return write_graph({key: getattr(self, key) for key in stated}, self.tasks)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, *, name: str | None = None) -> Workflow:
@@ -338,9 +311,8 @@ class Workflow:
             InvalidWorkflowError: for an undirected graph, a missing duration, an attribute that has no meaning here
                 (with a suggestion), or anything inconsistent.
         """
-        from dagsched.networkx_graphs import from_networkx
-
-        return from_networkx(graph, name)
+        title, tasks, fields = read_graph(graph, name)
+        return cls.from_tasks(title, tasks, **fields)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -12,7 +12,8 @@ from dagsched.cluster import Cluster, NodeGroup
 from dagsched.declared import EXACT, Declared
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.schedule import Schedule
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 

@@ -15,7 +15,7 @@ from dagsched.errors import ConfigError, FormatError, InvalidReplayError, Invali
 from dagsched.evaluate.compare import compare_baselines
 from dagsched.generate import poisson_arrivals, random_workload, with_deadlines
 from dagsched.generate.suite import Suite
-from dagsched.simulator import simulate
+from dagsched.run_policy import simulate
 from tests.policies.leak import decided_before
 
 ONE = Cluster.pooled({"cpu": 1.0})

@@ -12,7 +12,8 @@ import pytest
 
 from dagsched.cli import run
 from dagsched.formats import save
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 COMMANDS = {

@@ -12,11 +12,14 @@ import pytest
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError, DagschedError, InvalidClusterError, InvalidReplayError, PolicyError
 from dagsched.evaluate.metrics import metrics
-from dagsched.policies.runners import FunctionPolicy
+from dagsched.policies.function import FunctionPolicy
 from dagsched.replay import FIT_TOLERANCE, Replay, SimulationOptions
-from dagsched.simulator import Simulator, simulate, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.run_policy import simulate
+from dagsched.simulator import Simulator, validate
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
+from tests.handmade import one_workflow
 
 
 def one(tasks: list[Task], cluster: Cluster | None = None, **attributes: float) -> Replay:
@@ -161,3 +164,13 @@ def test_the_state_shows_what_runs_and_since_when() -> None:
 def test_every_refusal_is_a_dagsched_error() -> None:
     for kind in (ConfigError, InvalidClusterError, InvalidReplayError, PolicyError):
         assert issubclass(kind, DagschedError)
+
+
+def test_more_starts_than_memory_holds_are_refused_before_they_fill_it() -> None:
+    """2^31 instances of one core were killed by the system after 23 GB."""
+    many = one_workflow([Task("a", 1.0, {"cpu": 1.0}, instances=2**25 * 4)], Cluster.pooled({"cpu": 4.0}))
+    assert many.instances.sum() == 2**27  # 2^25 waves of four
+    with pytest.raises(InvalidReplayError, match=r"workflow 'w', task 'b': 134,217,732 instances, at most 4 of them"):
+        one_workflow([Task("b", 1.0, {"cpu": 1.0}, instances=2**27 + 4)], Cluster.pooled({"cpu": 4.0}))
+    nothing = one_workflow([Task("c", 1.0, {}, instances=2**40)], Cluster.pooled({"cpu": 4.0}))
+    validate(simulate(nothing, "fcfs"))

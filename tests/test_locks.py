@@ -13,7 +13,8 @@ import pytest
 from dagsched.errors import ConfigError
 from dagsched.evaluate.compare import compare_baselines
 from dagsched.locks import NAME, FolderLock
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 HOLD = "import sys, time; from pathlib import Path; from dagsched.locks import FolderLock\n"

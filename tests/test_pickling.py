@@ -18,7 +18,8 @@ from dagsched.errors import PolicyError
 from dagsched.policies.base import Policy
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
-from dagsched.simulator import simulate, validate
+from dagsched.run_policy import simulate
+from dagsched.simulator import validate
 
 WAYS: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),

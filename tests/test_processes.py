@@ -97,7 +97,7 @@ def test_a_script_is_known_by_its_guard(script: str, guarded: bool, tmp_path: Pa
 )
 def test_a_script_without_guard_gets_one_error_and_starts_nothing(call: str, tmp_path: Path) -> None:
     path = tmp_path / "script.py"
-    more = "from dagsched.replay import Replay\nfrom dagsched.simulator import simulate\nprint('loaded')\n"
+    more = "from dagsched.replay import Replay\nfrom dagsched.run_policy import simulate\nprint('loaded')\n"
     path.write_text(MANY + more + BODY + call)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
@@ -136,7 +136,7 @@ def test_no_process_is_left_when_the_first_one_is_killed(kind: str, tmp_path: Pa
     if kind == "plan":
         call = "simulate(Replay.build(workload), 'mcts-rules:workers=2:time_limit=100:objective=flow_time')"
     script = tmp_path / "script.py"
-    more = "from dagsched.replay import Replay\nfrom dagsched.simulator import simulate\n"
+    more = "from dagsched.replay import Replay\nfrom dagsched.run_policy import simulate\n"
     script.write_text(MANY + more + BODY + f"if __name__ == '__main__':\n    {call}\n")
     with subprocess.Popen([sys.executable, script], start_new_session=True, stderr=subprocess.DEVNULL) as first:
         try:

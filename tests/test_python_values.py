@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dagsched
-from dagsched import Cluster, NodeGroup, Replay, SimulationOptions, Task, Workflow, Workload
+from dagsched import Cluster, NodeGroup, Replay, SimulationOptions, Task, Workflow, Workload, load, simulate, validate
 from dagsched.errors import DagschedError
 from dagsched.generate import poisson_arrivals, random_workload, with_deadlines
 
@@ -66,6 +66,10 @@ def replay(**fields: Any) -> object:
 
 def compare(**fields: Any) -> object:
     return dagsched.compare_baselines(**{"inputs": LOAD, "policies": ["fcfs"]} | fields)
+
+
+def save(**fields: Any) -> None:
+    dagsched.save(**{"workload": LOAD, "path": "never written"} | fields)
 
 
 def generated(**fields: Any) -> object:
@@ -135,6 +139,11 @@ CALLS: tuple[tuple[Callable[..., object], Mapping[str, tuple[object, ...]]], ...
             "decision_interval": NUMBERS, "max_wait": NUMBERS, "jobs": ("2", None, True, 0, -1, 1.5, math.nan, [2]),
         },
     ),
+    (load, {"path": (None, 5, b"x", "", [], {}, math.nan)}),
+    (validate, {"schedule": (None, 5, "x", LOAD)}),
+    (simulate, {"replay": (None, 5, "x", LOAD)}),
+    (save, {"path": (None, 5, b"x", ""), "workload": (None, 5, "x", ONE)}),
+    (Workflow.from_networkx, {"graph": (None, 5, {}, "x", LOAD)}),
     (generated, {"kind": TEXTS, "rng": NUMBERS, "count": NUMBERS, "tasks": NUMBERS}),
     (arrived, {"workload": LISTS, "load": NUMBERS, "seed": NUMBERS, "cluster": TEXTS}),
     (due, {"workload": LISTS, "factor": NUMBERS, "seed": NUMBERS, "cluster": TEXTS}),

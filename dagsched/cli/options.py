@@ -164,7 +164,7 @@ def with_planner_options(specs: Sequence[str], **given: object) -> list[str]:
     from dagsched.search.options import PLANNERS, with_options
 
     if given.get("time_limit") is not None:
-        from dagsched.cli.train import parse_budget
+        from dagsched.cli.durations import parse_budget
 
         given["time_limit"] = f"{parse_budget(str(given['time_limit']), 'time-limit'):g}"
     shown = {key: f"{value:g}" if isinstance(value, float) else value for key, value in given.items()}

@@ -92,10 +92,12 @@ def schedule(
     from dagsched.evaluate.figures import picture_kind
     from dagsched.evaluate.metrics import metrics
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
+    from dagsched.interrupts import remembered_interrupts
     from dagsched.policies.registry import make_policy
+    from dagsched.processes import cores
     from dagsched.replay import SimulationOptions
+    from dagsched.run_policy import simulate
     from dagsched.schedule_io import schedule_format
-    from dagsched.simulator import simulate
     from dagsched.simulator.validate import validate
 
     [policy] = options.with_planner_options(
@@ -118,15 +120,16 @@ def schedule(
         options=SimulationOptions(placement, decision_interval, max_wait),  # type: ignore[arg-type]
     )
     replay = build_replay(chosen, config, 0)
-    ensure_compiled(say)
+    ensure_compiled(say, cores(), (policy,))
     made = make_policy(policy, learned_options=given_options(objective, checkpoint))
     prepare(made)
     with searching(made) as watched:
         result = simulate(replay, watched, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
-    validate(result)
-    _print_metrics(result, metrics(result))
-    print_search(made)
-    _write(result, out, out_format, gantt)
+    with remembered_interrupts(lambda: say("writing what was found; Ctrl-C again stops at once")):
+        validate(result)
+        _print_metrics(result, metrics(result))
+        print_search(made)
+        _write(result, out, out_format, gantt)
 
 
 def _choose(workloads: list[Workload], name: str | None) -> Workload:

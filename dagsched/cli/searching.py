@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dagsched.policies.base import Policy
-    from dagsched.search.plan import Progress
+    from dagsched.search.plan_search import Progress
 
 
 def prepare(policy: Policy) -> None:
     """Load a planner's machine code before its clock starts; says so if that takes long, as it does the first time."""
     from dagsched.cli.console import say
+    from dagsched.run_policy import load_kernels
     from dagsched.search.mcts import MctsPolicy
-    from dagsched.simulator.simulate import load_kernels
 
     if isinstance(policy, MctsPolicy):
         notice = threading.Timer(2.0, say, ["compiling the planner: this happens once and takes about two minutes"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +27,6 @@ EXAMPLES = examples(
     "dagsched train workloads/train/build.yaml --trace my/batch_task.csv --steps 100",
     "tensorboard --logdir runs",
 )
-
-_BUDGET = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
 
 def train(
@@ -81,6 +78,7 @@ def train(
     The run folder holds TensorBoard events, checkpoints, and in best/ the model chosen by validation; Ctrl-C saves.
     """
     from dagsched.cli.console import Interrupted, output, say
+    from dagsched.cli.durations import parse_budget
     from dagsched.interrupts import remembered_interrupts
     from dagsched.learn.config import TrainConfig
 
@@ -108,23 +106,6 @@ def train(
     if stopped and not result.finished:
         raise Interrupted(f"interrupted; saved in {result.folder}, the same command with --resume goes on")
     _show(result, output())
-
-
-def parse_budget(text: str | None, name: str = "time-budget") -> float:
-    """Seconds of ``90``, ``90s``, ``10m`` or ``1h30m``; no limit for ``None``.
-
-    Raises:
-        ConfigError: for anything else.
-    """
-    from dagsched.errors import ConfigError
-
-    if text is None:
-        return float("inf")
-    found = _BUDGET.fullmatch(text.strip().lower())
-    parts = found.groups() if found else ()
-    if not any(parts):
-        raise ConfigError(f"{name} is {text!r}, expected a time such as 90s, 10m or 1h30m")
-    return sum(float(part or 0) * unit for part, unit in zip(parts, (3600, 60, 1), strict=True))
 
 
 def _say_stopping() -> None:

@@ -15,7 +15,7 @@ def warmup() -> None:
 
     from dagsched.cli.console import say
     from dagsched.processes import cores
-    from dagsched.simulator import warmup as compile_all
+    from dagsched.run_policy import warmup as compile_all
 
     say("compiling the simulator (two to four minutes the first time, seconds after that)")
     began = time.perf_counter()

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.env.episode import Episode, Objective
+from dagsched.env.episode import Episode
 from dagsched.env.layout import Arrays, Layout
 from dagsched.env.settings import Settings
 from dagsched.env.source import draw
 from dagsched.errors import ConfigError
+from dagsched.objective import ObjectiveName
 from dagsched.workflow import FloatArray
 
 
@@ -47,7 +48,7 @@ class BatchedWorkflows:
         settings = Settings.of(options)
         self._source = settings.source()
         self.layout: Layout = settings.layout(self._source)
-        self.objective: Objective = settings.objective or self._source.objective
+        self.objective: ObjectiveName = settings.objective or self._source.objective
         self._rules = settings.rules()
         self.observation: Arrays = self.layout.arrays(count)
         flat = self.layout.kind == "flat"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from dagsched.errors import PolicyError
 from dagsched.features.builder import Constants, Normaliser, build_constants, node_features
 from dagsched.features.kernel import new_tracker, reset_tracker
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_NAMES
+from dagsched.objective import ObjectiveName
 from dagsched.policies.learned_kernel import new_linear, project
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
@@ -43,8 +43,6 @@ from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import with_area_below
 from dagsched.workflow import FloatArray
 
-Objective = Literal["slo", "makespan", "flow_time"]
-OBJECTIVES: tuple[Objective, ...] = ("slo", "makespan", "flow_time")
 ALPHA, BETA, GAMMA = 2.0, 0.5, 0.1
 """Weights of overrun, queued share and idle share in the ``slo`` reward."""
 _LEAST_SECONDS = 1e-6
@@ -82,7 +80,7 @@ class Reward:
         """Sum of its three components."""
         return self.overrun + self.queued + self.idle
 
-    def of(self, objective: Objective) -> float:
+    def of(self, objective: ObjectiveName) -> float:
         """The component that is the step's reward."""
         return float(getattr(self, objective))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dagsched.declared import Declared, parse_noise
-from dagsched.env.episode import OBJECTIVES, Objective, Rules
+from dagsched.env.episode import Rules
 from dagsched.env.layout import Kind, Layout, clip_of
 from dagsched.env.source import Source, open_source
 from dagsched.errors import ConfigError, closest
@@ -17,6 +17,7 @@ from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import MOST_CANDIDATES
 from dagsched.generate.suite import Split
+from dagsched.objective import OBJECTIVES, ObjectiveName, is_objective
 from dagsched.replay import SimulationOptions
 
 DEFAULT_SUITE = "build"
@@ -64,7 +65,7 @@ class Settings:
     closed: bool | None = None
     simulation: SimulationOptions | Mapping[str, Any] | None = None
     observation: Kind = "flat"
-    objective: Objective | None = None
+    objective: ObjectiveName | None = None
     base: str = "critical-path"
     max_candidates: int = MOST_CANDIDATES
     max_tasks: int | None = None
@@ -78,7 +79,7 @@ class Settings:
     copy: bool = True
 
     def __post_init__(self) -> None:
-        if self.objective is not None and self.objective not in OBJECTIVES:
+        if self.objective is not None and not is_objective(self.objective):
             raise ConfigError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
         if self.on_illegal not in ("raise", "penalise"):
             raise ConfigError(f"on_illegal is {self.on_illegal!r}, expected raise or penalise")

@@ -10,9 +10,9 @@ import numpy as np
 
 from dagsched.cluster import Cluster, cluster_named
 from dagsched.declared import NOTHING, Declared
-from dagsched.env.episode import Objective
 from dagsched.errors import ConfigError
 from dagsched.generate.suite import SPLITS, Split, Suite
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.workload import Workload
 
@@ -24,7 +24,7 @@ class Source(Protocol):
     """Replays by number."""
 
     @property
-    def objective(self) -> Objective:
+    def objective(self) -> ObjectiveName:
         """What counts unless the user says otherwise."""
         ...
 
@@ -72,7 +72,7 @@ class WorkloadSource:
         self._given, self._cluster, self._noise, self._options = list(given), cluster, noise, options
         self._declared = declared or NOTHING
         found = {g.objective if isinstance(g, Replay) else g.nature_under(self._declared).objective for g in given}
-        self.objective: Objective = found.pop() if len(found) == 1 else "makespan"
+        self.objective: ObjectiveName = found.pop() if len(found) == 1 else "makespan"
         self._built: dict[int, Replay] = {k: r for k, r in enumerate(given) if isinstance(r, Replay)}
 
     @property
@@ -107,7 +107,7 @@ class SuiteSource:
         if split not in SPLITS:
             raise ConfigError(f"split is {split!r}, expected one of {', '.join(SPLITS)}")
         self._suite, self._split = suite, split
-        self.objective: Objective = suite.objective
+        self.objective: ObjectiveName = suite.objective
 
     @property
     def size(self) -> int:

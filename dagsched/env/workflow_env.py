@@ -9,11 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from dagsched.env.episode import Episode, Objective
+from dagsched.env.episode import Episode
 from dagsched.env.layout import Arrays, Layout
 from dagsched.env.settings import Settings
 from dagsched.env.source import draw
 from dagsched.errors import ConfigError, PolicyError
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 
@@ -40,7 +41,7 @@ class WorkflowEnv(gymnasium.Env[Any, Any]):
         self.settings = settings = Settings.of(options)
         self._source = settings.source()
         self.layout: Layout = settings.layout(self._source)
-        self.objective: Objective = settings.objective or self._source.objective
+        self.objective: ObjectiveName = settings.objective or self._source.objective
         self._rules = settings.rules()
         self.action_space = spaces.Discrete(self.layout.actions)
         self.observation_space = self.layout.space()

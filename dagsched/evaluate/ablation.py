@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from dagsched.policies.registry import parse_spec
+from dagsched.policies.info import parse_spec
 from dagsched.search.options import BUDGET_MS, FALLBACK, LEAVES, PLANNERS, SELECTIONS, SearchOptions
 
 BUDGET_FACTORS = (0.25, 4.0, 16.0)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from dagsched.checks import as_list, as_names
 from dagsched.cluster import Cluster, cluster_named
-from dagsched.declared import Objective
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.evaluate.ablation import expand, first_planner, with_planner
 from dagsched.evaluate.compiling import ensure_compiled
@@ -27,13 +26,14 @@ from dagsched.evaluate.config import (
     parse_arrivals,
     parse_deadlines,
 )
-from dagsched.evaluate.drawing import drawn_workload
+from dagsched.evaluate.drawing import drawn_workload, gantt_schedules
 from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
 from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, default_jobs, run_jobs, split
 from dagsched.evaluate.scenario import agreed_objective, build_replay, cluster_of, nature_of, prepare
 from dagsched.locks import FolderLock
+from dagsched.objective import ObjectiveName
 from dagsched.policies.registry import policy_key
 from dagsched.processes import check_spawnable, useful
 from dagsched.replay import Placement, SimulationOptions
@@ -57,7 +57,7 @@ def compare_baselines(
     arrivals: str | None = None,
     deadlines: str | float | None = None,
     known: str | Path | None = None,
-    objective: Objective | None = None,
+    objective: ObjectiveName | None = None,
     checkpoint: str | Path | None = None,
     placement: Placement = "earliest-finish",
     decision_interval: float = 0.0,
@@ -207,14 +207,14 @@ def run_comparison(
         check_spawnable("jobs")
     lock = None if folder is None else FolderLock(folder)
     try:
-        ensure_compiled(tell, jobs)
+        ensure_compiled(tell, jobs, config.policies)
         log = None if folder is None else ResumeLog(folder, config.digest)
         if log is not None and log.note:
             tell(log.note)
         outcomes = _run(plan, config, jobs, folder, log, progress, keys)
         comparison = _assemble(plan, config, outcomes, keys)
         if folder is not None and log is not None:
-            write_results(comparison, folder, schedules=log.folder)
+            write_results(comparison, folder, gantt_schedules(comparison, log.folder))
             log.remove()
         return comparison
     finally:
@@ -243,7 +243,7 @@ def given_options(objective: str | None, checkpoint: str | Path | None) -> dict[
         CheckpointError: if the checkpoint, or one that its index names, cannot be read.
     """
     if checkpoint is not None:
-        from dagsched.learn.choice import check_folder
+        from dagsched.models.checkpoint import check_folder
 
         check_folder(Path(checkpoint))
     given = {"objective": objective, "checkpoint": checkpoint}

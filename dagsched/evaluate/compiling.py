@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
+
+from dagsched.processes import cores
+from dagsched.search.options import PLANNERS
 
 _PARTS = (("critical-path", "peft"), ("min-min", "srw"))
 """Policies that between them need all of the slow parts, in two halves of about equal work."""
 
 
-def ensure_compiled(say: Callable[[str], None], processes: int = 1) -> None:
+def ensure_compiled(say: Callable[[str], None], processes: int = 1, policies: Sequence[str] = ()) -> None:
     """Compile now, with an announcement, unless the machine code is there: before any clock or process starts.
 
-    With more than one process the halves are compiled side by side. What only some policies or the stepping
-    interface need is left until it is used (``dagsched warmup`` compiles everything).
+    With more than one process the halves are compiled side by side. With a planner among the ``policies`` everything is
+    compiled; else what only some policies or the stepping interface need is left until it is used.
     """
+    if any(spec.partition(":")[0] in PLANNERS for spec in policies):
+        if not (is_compiled() and is_planner_compiled()):
+            from dagsched.run_policy import warmup
+
+            say("compiling the simulator and the planner: this happens once and takes two to four minutes")
+            warmup(min(2, cores()))
+        return
     if is_compiled():
         return
     say("compiling the simulator: this happens once and takes about a minute")
@@ -36,8 +47,9 @@ def _compile(policies: tuple[str, ...]) -> None:
     """Run each policy on a tiny replay, which compiles what it needs and stores it on disk."""
     from dagsched.errors import PolicyError
     from dagsched.replay import Replay
-    from dagsched.simulator import simulate
-    from dagsched.workflow import Task, Workflow
+    from dagsched.run_policy import simulate
+    from dagsched.task import Task
+    from dagsched.workflow import Workflow
     from dagsched.workload import Workload
 
     tasks = [Task("a", 2.0), Task("b", 1.0, parents=("a",), edge_bytes={"a": 1.0}), Task("c", 1.0, parents=("a",))]
@@ -54,21 +66,28 @@ def is_compiled() -> bool:
     """
     from dagsched.simulator import kernel
 
-    source = Path(kernel.__file__)
-    index = [
-        path
-        for name in ("run_by_priority", "run_by_score", "run_by_booking", "run_by_plan")
-        for path in [_index(kernel, name)]
-        if path is not None
-    ]
-    return len(index) == 4 and all(path.stat().st_mtime >= source.stat().st_mtime for path in index)
+    return all(
+        _is_stored(kernel, name) for name in ("run_by_priority", "run_by_score", "run_by_booking", "run_by_plan")
+    )
 
 
-def _index(kernel: object, name: str) -> Path | None:
+def is_planner_compiled() -> bool:
+    """The same of the planner: each kind of search."""
+    from dagsched.search import exhaustive, race, root
+
+    return all(_is_stored(module, name) for module, name in ((exhaustive, "walk"), (race, "race"), (root, "play")))
+
+
+def _is_stored(module: ModuleType, name: str) -> bool:
+    path = _index(module, name)
+    return path is not None and path.stat().st_mtime >= Path(str(module.__file__)).stat().st_mtime
+
+
+def _index(module: ModuleType, name: str) -> Path | None:
     """The newest index file of one compiled function."""
-    stats = getattr(getattr(kernel, name, None), "stats", None)
+    stats = getattr(getattr(module, name, None), "stats", None)
     folder = getattr(stats, "cache_path", None)
     if not folder or not Path(folder).is_dir():
         return None
-    found = sorted(Path(folder).glob(f"kernel.{name}-*.nbi"), key=lambda path: path.stat().st_mtime)
+    found = sorted(Path(folder).glob(f"*.{name}-*.nbi"), key=lambda path: path.stat().st_mtime)
     return found[-1] if found else None

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from dagsched.checks import as_number
 from dagsched.cluster import Cluster
-from dagsched.declared import NOTHING, OBJECTIVES, Declared, Objective, parse_noise
+from dagsched.declared import NOTHING, Declared, parse_noise
 from dagsched.errors import ConfigError
+from dagsched.objective import OBJECTIVES, ObjectiveName, is_objective
 from dagsched.replay import SimulationOptions
 from dagsched.texts import described
 
@@ -69,7 +70,7 @@ class CompareConfig:
     load: float | None = None
     deadlines: float | Literal["tight"] | None = None
     options: SimulationOptions = field(default_factory=SimulationOptions)
-    objective: Objective = "makespan"
+    objective: ObjectiveName = "makespan"
     declared: Declared = NOTHING
     learned_options: Mapping[str, str] = field(default_factory=dict)
     validate: bool = True
@@ -85,7 +86,7 @@ class CompareConfig:
         noise = as_number(self.noise)
         if noise is None or not 0 <= noise < math.inf:
             raise ConfigError(f"noise is {described(self.noise)}, expected a spread (sigma) >= 0")
-        if not isinstance(self.objective, str) or self.objective not in OBJECTIVES:
+        if not is_objective(self.objective):
             raise ConfigError(f"objective is {described(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
 
     @property
@@ -128,7 +129,7 @@ def _check_policies(policies: Sequence[str]) -> None:
 
 
 def given_declarations(
-    *, noise: Any = None, closed: bool | None = None, objective: Objective | None = None
+    *, noise: Any = None, closed: bool | None = None, objective: ObjectiveName | None = None
 ) -> tuple[float, Declared]:
     """(sigma of the noise that is drawn, what is declared) from the options of a command or call.
 

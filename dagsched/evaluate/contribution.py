@@ -167,7 +167,8 @@ def _ratio(above: float, below: float) -> float:
 
 
 def _is_rule(policy: str) -> bool:
-    from dagsched.policies.registry import list_policies, parse_spec
+    from dagsched.policies.info import parse_spec
+    from dagsched.policies.registry import list_policies
 
     if ".py:" in policy:
         return True

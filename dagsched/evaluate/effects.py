@@ -20,10 +20,8 @@ from dagsched.evaluate.statistics import (
     workload_means,
 )
 from dagsched.evaluate.table import ResultTable
+from dagsched.objective import OBJECTIVES
 from dagsched.workflow import FloatArray
-
-OBJECTIVE_METRIC = {"makespan": "makespan", "flow_time": "weighted_flow_time", "slo": "slo_violation_rate"}
-"""The metric that decides what "best" means for each objective."""
 
 SIGNIFICANCE = 0.05
 
@@ -112,14 +110,14 @@ def head_metrics(table: ResultTable, objective: str, *, resources: int = 1) -> t
     used = table.utilisation
     shown = ("utilisation_cpu",) if "utilisation_cpu" in used else used[:resources]
     metrics = ("makespan", "gap_known", "slo_violation_rate", *shown, "mean_wait")
-    if OBJECTIVE_METRIC[objective] not in metrics:
-        metrics = (OBJECTIVE_METRIC[objective], *metrics)
+    if OBJECTIVES[objective].metric not in metrics:
+        metrics = (OBJECTIVES[objective].metric, *metrics)
     return tuple(metric for metric in metrics if table.has(metric))
 
 
 def verdict(table: ResultTable, objective: str, *, seed: int = 0) -> str:
     """One or two plain sentences: who wins for the objective, by how much, and how sure that is."""
-    metric = OBJECTIVE_METRIC[objective]
+    metric = OBJECTIVES[objective].metric
     found = effects(table, metric, seed=seed)
     if not found:
         reason = "no workflow has a deadline" if objective == "slo" else "no replay has a value"

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from dagsched.evaluate.columns import UTILISATION, csv_cell, result_columns, timing_columns
 from dagsched.evaluate.config import CompareConfig, code_digest
-from dagsched.evaluate.effects import OBJECTIVE_METRIC, Effect, effects, verdict
+from dagsched.evaluate.effects import Effect, effects, verdict
 from dagsched.evaluate.scenario import cluster_of, nature_of
 from dagsched.evaluate.table import ResultTable, Row
 from dagsched.files import write_atomic, write_together
+from dagsched.objective import OBJECTIVES
 from dagsched.texts import csv_table, shown_path
 from dagsched.workload import Workload
 
@@ -75,7 +76,7 @@ class Comparison:
     @property
     def ranking(self) -> tuple[str, ...]:
         """Policies, best first by the objective."""
-        return tuple(effect.policy for effect in effects(self.table, OBJECTIVE_METRIC[self.config.objective]))
+        return tuple(effect.policy for effect in effects(self.table, OBJECTIVES[self.config.objective].metric))
 
     @property
     def contribution(self) -> Contribution | None:
@@ -83,7 +84,7 @@ class Comparison:
         from dagsched.evaluate.contribution import contribution
 
         config = self.config
-        metric = OBJECTIVE_METRIC[config.objective]
+        metric = OBJECTIVES[config.objective].metric
         return contribution(self.table, self.timings, metric, config.objective, config.ablation_base)
 
     def mean(self, metric: str) -> dict[str, float]:
@@ -220,16 +221,13 @@ def _finite(value: object) -> object:
     return value
 
 
-def write_results(comparison: Comparison, folder: Path, *, schedules: Path | None = None) -> None:
-    """Write all files of a comparison; ``schedules`` is where the runner kept those the report may draw.
+def write_results(comparison: Comparison, folder: Path, drawn: Sequence[Schedule] = ()) -> None:
+    """Write all files of a comparison; the report draws the schedules ``drawn``.
 
     Raises:
         ConfigError: naming the file that cannot be written.
     """
-    from dagsched.evaluate.drawing import gantt_schedules
-
     about = summary(comparison, command_line())
-    drawn = gantt_schedules(comparison, schedules)
     report = render(comparison.rows, comparison.timings, about, drawn)
     write_together(
         {

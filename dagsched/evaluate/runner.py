@@ -128,7 +128,7 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outc
     from dagsched.evaluate.columns import TIMING_METRICS
     from dagsched.evaluate.metrics import metrics
     from dagsched.policies.registry import make_policy, policy_key
-    from dagsched.simulator.simulate import load_kernels, simulate
+    from dagsched.run_policy import load_kernels, simulate
     from dagsched.simulator.validate import validate
 
     config = setting.config

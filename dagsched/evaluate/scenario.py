@@ -14,9 +14,10 @@ from enum import IntEnum
 import numpy as np
 
 from dagsched.cluster import Cluster
-from dagsched.declared import Declared, Nature, NoiseModel, Objective, common
+from dagsched.declared import Declared, Nature, NoiseModel, common
 from dagsched.errors import ConfigError, InvalidReplayError
 from dagsched.evaluate.config import CompareConfig
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay, cluster_for
 from dagsched.workload import Workload
 
@@ -116,7 +117,7 @@ def nature_of(workload: Workload, config: CompareConfig) -> Nature:
     return workload.nature_under(config.declared.over(made))
 
 
-def agreed_objective(workloads: Sequence[Workload], config: CompareConfig) -> Objective:
+def agreed_objective(workloads: Sequence[Workload], config: CompareConfig) -> ObjectiveName:
     """What decides which policy is best if nobody says it: the objective of all workloads, makespan if they differ."""
     found = {nature_of(workload, config).objective for workload in prepare(workloads, config)}
     return found.pop() if len(found) == 1 else "makespan"

@@ -12,8 +12,8 @@ from typing import Any
 
 from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import KEY_COLUMNS
-from dagsched.evaluate.effects import OBJECTIVE_METRIC
 from dagsched.evaluate.table import Row
+from dagsched.objective import OBJECTIVES
 from dagsched.texts import text_from_csv
 
 _TEXTS = (frozenset(KEY_COLUMNS) - {"workflow_count", "task_count", "replay"}) | {"search"}
@@ -39,8 +39,8 @@ def _summary(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid JSON: {error}; {_AGAIN}") from None
     if not isinstance(about, dict) or "objective" not in about or "provenance" not in about:
         raise ConfigError(f"{path}: objective or provenance is missing; {_AGAIN}")
-    if about["objective"] not in tuple(OBJECTIVE_METRIC):
-        raise ConfigError(f"{path}: objective is not one of {', '.join(OBJECTIVE_METRIC)}; {_AGAIN}")
+    if about["objective"] not in tuple(OBJECTIVES):
+        raise ConfigError(f"{path}: objective is not one of {', '.join(OBJECTIVES)}; {_AGAIN}")
     for key in ("provenance", "rows"):
         if not isinstance(about.get(key, {}), Mapping):
             raise ConfigError(f"{path}: {key} is {about[key]!r}, expected an object; {_AGAIN}")

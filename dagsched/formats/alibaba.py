@@ -19,8 +19,9 @@ from dagsched.errors import InvalidWorkflowError
 from dagsched.formats.registry import Progress, Reader, ReadOptions
 from dagsched.formats.source import Source, decode, stem, whole
 from dagsched.formats.tally import Tally
+from dagsched.task import Task
 from dagsched.texts import shorten
-from dagsched.workflow import MAX_INSTANCES, Task, Workflow
+from dagsched.workflow import MAX_INSTANCES, Workflow
 from dagsched.workload import Workload
 
 RESOURCES = ("cpu", "memory")

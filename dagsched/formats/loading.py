@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dagsched.checks import as_path
 from dagsched.errors import ConfigError, DagschedError, FormatError
 from dagsched.files import exists
 from dagsched.formats.known import is_known_table
@@ -67,7 +68,7 @@ def load(
         FormatError: in one line: file, record or line, field, what was found, what was expected.
         ConfigError: for an unknown format, processor count or missing ``known`` file.
     """
-    root = Path(path)
+    root = as_path(path)
     options = ReadOptions(strict, _processors(processors), _known(known), progress)
     found = scan(root, format=format)
     workloads: list[Workload] = []
@@ -86,7 +87,7 @@ def scan(path: str | os.PathLike[str], *, format: str | None = None) -> Scan:  #
         FormatError: if there is nothing to read.
         ConfigError: for an unknown format.
     """
-    root = Path(path)
+    root = as_path(path)
     chosen = None if format is None else reader_named(format)
     try:
         is_directory = root.is_dir()

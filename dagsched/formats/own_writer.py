@@ -7,9 +7,9 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from dagsched.checks import as_path, check_type
 from dagsched.cluster import Cluster
 from dagsched.files import write_atomic
 from dagsched.formats.own import FORMAT, VERSION
@@ -28,8 +28,9 @@ def save(workload: Workload, path: str | os.PathLike[str]) -> None:
     Raises:
         ConfigError: naming the path, if it cannot be written.
     """
+    check_type(workload, Workload, "workload")
     content = dumps(workload).encode()
-    target = Path(path)
+    target = as_path(path)
     write_atomic(target, gzip.compress(content, mtime=0) if target.name.endswith(".gz") else content)
 
 

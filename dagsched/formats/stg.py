@@ -14,8 +14,9 @@ from dagsched.declared import BATCH
 from dagsched.formats.known import known_makespan
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, stem, whole
+from dagsched.task import Task
 from dagsched.texts import shorten
-from dagsched.workflow import Task, Workflow
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 MAX_TASKS = 1_000_000

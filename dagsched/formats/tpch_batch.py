@@ -13,7 +13,8 @@ from dagsched.declared import BATCH
 from dagsched.errors import InvalidWorkflowError
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, finite
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 RESOURCE = "executors"

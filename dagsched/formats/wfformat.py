@@ -16,8 +16,9 @@ from dagsched.formats.fields import Fields
 from dagsched.formats.registry import Reader, ReadOptions
 from dagsched.formats.source import Source, first_repeated, stem
 from dagsched.formats.tally import Tally
+from dagsched.task import Task
 from dagsched.texts import shorten
-from dagsched.workflow import Task, Workflow
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 RESOURCES = ("cpu", "memory")
@@ -43,7 +44,7 @@ class _Record:
     cores: float | None
     memory: float
     parents: list[str] | None
-    children: list[str]
+    children: list[str] | None
     category: str | None = None
     inputs: dict[str, float | None] = field(default_factory=dict)
     outputs: dict[str, float | None] = field(default_factory=dict)
@@ -120,7 +121,7 @@ def _joint_records(source: Source, body: Mapping[str, Any], version: str) -> lis
             cores=cores,
             memory=(memory or 0.0) * (1.0 if in_bytes else _KILO),
             parents=reading.texts(row, "parents", where),
-            children=reading.texts(row, "children", where) or [],
+            children=reading.texts(row, "children", where),
         )
         category = row.get("category")
         record.category = category if isinstance(category, str) and category else _category(record.name)
@@ -197,7 +198,7 @@ def _split_records(source: Source, body: Mapping[str, Any]) -> list[_Record]:
                 cores=reading.cores(run, "coreCount", where),
                 memory=reading.amount(run, "memoryInBytes", where) or 0.0,
                 parents=reading.texts(row, "parents", where),
-                children=reading.texts(row, "children", where) or [],
+                children=reading.texts(row, "children", where),
                 category=_category(name),
                 inputs={file: sizes[file] for file in inputs},
                 outputs={file: sizes[file] for file in outputs},
@@ -243,7 +244,7 @@ def _parents(source: Source, records: Sequence[_Record], ids: Sequence[str], *, 
             source.refuse(f"task {shorten(record.name)}: a parent is listed twice")
         result.append(listed)
     stated = {(parent, child) for child, row in enumerate(result) for parent in row}
-    listed_children = [{resolve(record, name, "child"): name for name in record.children} for record in records]
+    listed_children = [{resolve(record, name, "child"): name for name in record.children or ()} for record in records]
     for parent, record in enumerate(records):
         for child, name in listed_children[parent].items():
             if records[child].parents is None and (parent, child) not in stated:
@@ -255,7 +256,7 @@ def _parents(source: Source, records: Sequence[_Record], ids: Sequence[str], *, 
                     f"the file is damaged"
                 )
     for parent, child in sorted(stated):
-        if listed_children[parent] and child not in listed_children[parent]:
+        if records[parent].children is not None and child not in listed_children[parent]:
             source.refuse(
                 f"task {shorten(records[child].name)}: lists parent {shorten(records[parent].name)}, which does not "
                 f"list it as a child; the file is damaged"

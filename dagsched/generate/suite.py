@@ -29,11 +29,12 @@ from dagsched.generate.suite_file import (
     apply_change,
     find_suite,
     first_error,
-    for_pydantic,
     read_suite,
     resolve_paths,
     unknown_key,
 )
+from dagsched.objective import ObjectiveName
+from dagsched.pydantic_text import for_pydantic
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.workload import Workload
 
@@ -127,7 +128,7 @@ class Suite(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str = Field(min_length=1)
     about: str = ""
-    objective: Literal["makespan", "flow_time", "slo"] = "makespan"
+    objective: ObjectiveName = "makespan"
     closed: bool | None = None
     mixture: tuple[Entry, ...] = Field(min_length=1)
     cluster: Any = None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from dagsched.errors import ConfigError, DagschedError, closest
+from dagsched.errors import ConfigError, closest
 from dagsched.files import exists, is_file
 from dagsched.shipped import shipped
 from dagsched.yaml_text import parse_yaml, read_yaml
@@ -76,15 +75,6 @@ def resolve_paths(data: dict[str, Any], folder: Path) -> None:
             continue
         keys = ("path", "profiles", "times")
         entry.update({key: resolved(entry[key]) for key in keys if key in entry})
-
-
-@contextmanager
-def for_pydantic() -> Iterator[None]:
-    """Pydantic adds the place to a :class:`ValueError`, but lets other exceptions through without it."""
-    try:
-        yield
-    except DagschedError as error:
-        raise ValueError(str(error)) from None
 
 
 def first_error(error: ValidationError, known: Mapping[str, Sequence[str]]) -> str:

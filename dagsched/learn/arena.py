@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
 
 import numpy as np
 
-from dagsched import graph
+from dagsched.cost import cost_function
 from dagsched.features import kernel as features
 from dagsched.features.schema import TASK_NAMES
+from dagsched.objective import ObjectiveName
 from dagsched.policies.learned import LinearRunner
 from dagsched.processes import cores
 from dagsched.replay import Replay
@@ -18,14 +18,11 @@ from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from dagsched.workflow import FloatArray
 
-Objective = Literal["makespan", "flow_time", "slo"]
-TARDINESS = 0.05
-
 
 class Arena:
     """One replay with all that drives it, reset for every run. Not for two threads at once."""
 
-    def __init__(self, replay: Replay, objective: Objective) -> None:
+    def __init__(self, replay: Replay, objective: ObjectiveName) -> None:
         self.replay, self.objective = replay, objective
         self.simulator = Simulator(replay)
         self.runner = LinearRunner(self.simulator)
@@ -112,41 +109,6 @@ class Observer:
             self.groups,
         )
         return min(int(count), len(self.candidates))
-
-
-def cost_function(replay: Replay, objective: Objective) -> Callable[[FloatArray], float]:
-    """The cost of finish times ``[T]``; lower is better, of the order of one.
-
-    makespan / lower bound; weighted mean flow time / mean critical path; share of late workflows + 0.05 x mean
-    tardiness / mean critical path. Given the finish times of the first so many workflows alone, what these add.
-    """
-    path = max(float(graph.critical_path(replay).mean()), 1e-9)
-    if objective == "makespan":
-        bound = max(graph.lower_bound(replay), 1e-9)
-        return lambda finish: float(finish.max() - replay.first_arrival) / bound
-    if objective == "flow_time":
-        share = replay.weight_share
-
-        def flow(finish: FloatArray) -> float:
-            ends = _ends(replay, finish)
-            return float(((ends - replay.arrival[: len(ends)]) * share[: len(ends)]).sum()) / path
-
-        return flow
-
-    def late(finish: FloatArray) -> float:
-        due = np.isfinite(replay.deadline)
-        if not due.any():
-            return 0.0
-        ends = _ends(replay, finish)
-        over = (ends - replay.deadline[: len(ends)])[due[: len(ends)]]
-        return float((over > 0).sum() + TARDINESS * np.maximum(over, 0.0).sum() / path) / int(due.sum())
-
-    return late
-
-
-def _ends(replay: Replay, finish: FloatArray) -> FloatArray:
-    """``[workflows]`` last finish of each of the workflows whose tasks' finish times these are."""
-    return np.asarray(np.maximum.reduceat(finish, replay.workflow_ptr[:-1][replay.workflow_ptr[:-1] < len(finish)]))
 
 
 def linear_costs(weights: FloatArray, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:

@@ -11,10 +11,12 @@ import numpy as np
 
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.generate.suite import Split, Suite
-from dagsched.learn.arena import Arena, Objective
-from dagsched.learn.checkpoint import choose, load_checkpoint
+from dagsched.learn.arena import Arena
 from dagsched.learn.confirm import Difference, checkpoint_costs, difference
 from dagsched.learn.standard import rule_costs, standard_rules
+from dagsched.models.checkpoint import load_checkpoint
+from dagsched.models.index import choose
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray
 
@@ -94,7 +96,7 @@ def benchmark(
     count = limit if size is None else size if limit is None else min(limit, size)
     if count is None or count < 1:
         raise ConfigError(f"limit is {limit}, expected a whole number >= 1; training replays never end")
-    objective: Objective = suite.objective
+    objective: ObjectiveName = suite.objective
     replays = [suite.replay(split, k) for k in range(count)]
     tell = progress or (lambda *_: None)
     costs, digests = _costs(checkpoint, replays, objective, threads)
@@ -123,7 +125,7 @@ def benchmark(
 
 
 def _costs(
-    checkpoint: Path, replays: Sequence[Replay], objective: Objective, threads: int
+    checkpoint: Path, replays: Sequence[Replay], objective: ObjectiveName, threads: int
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Each replay under the checkpoint that the index names for it."""
     costs, digests = np.zeros(len(replays)), []

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from dagsched.errors import ConfigError
 from dagsched.generate.suite_file import apply_change
-from dagsched.learn.config_file import explain, read_config
+from dagsched.learn.config_file import read_config
 from dagsched.learn.config_sections import (
     EvolveSection,
     ExpertSection,
@@ -29,6 +29,7 @@ from dagsched.learn.config_sections import (
     known_start,
 )
 from dagsched.learn.ppo_settings import PPOSettings
+from dagsched.pydantic_text import explain
 
 
 class TrainConfig(Section):

@@ -11,10 +11,11 @@ from dagsched.errors import ConfigError
 from dagsched.features.linear import START, start_weights
 from dagsched.features.schema import TASK_NAMES, columns
 from dagsched.files import exists, is_file
-from dagsched.generate.suite_file import for_pydantic
 from dagsched.learn.ppo_settings import annealed
 from dagsched.nn.config import DEFAULT_MARGIN, NetworkConfig
+from dagsched.objective import ObjectiveName
 from dagsched.policies.registry import make_policy
+from dagsched.pydantic_text import for_pydantic
 from dagsched.shipped import shipped
 
 Stage = Literal["evolve", "imitate", "ppo", "self-label", "expert"]
@@ -212,6 +213,4 @@ class TraceSection(Section):
         default=20, ge=1, description="consecutive workflows of one instance, where a trace is one stream"
     )
     cluster: str | None = Field(default=None, description="cluster file or shipped name; null = the trace's own")
-    objective: Literal["makespan", "flow_time", "slo"] | None = Field(
-        default=None, description="null = by arrivals and deadlines"
-    )
+    objective: ObjectiveName | None = Field(default=None, description="null = by arrivals and deadlines")

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from dagsched.evaluate.statistics import paired_bootstrap
-from dagsched.learn.arena import Arena, Objective, linear_costs
-from dagsched.learn.checkpoint import Checkpoint
+from dagsched.learn.arena import Arena, linear_costs
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.standard import best_rules
+from dagsched.models.checkpoint import Checkpoint
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray
 
@@ -124,7 +125,7 @@ class Confirmation:
 def confirm(
     checkpoint: Checkpoint,
     replays: Sequence[Replay],
-    objective: Objective,
+    objective: ObjectiveName,
     rules: Sequence[str],
     start: FloatArray | None = None,
     threads: int = 1,

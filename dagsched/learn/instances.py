@@ -14,11 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from dagsched.cluster import cluster_named
-from dagsched.declared import Declared, Objective
+from dagsched.declared import Declared
 from dagsched.errors import ConfigError
 from dagsched.generate.suite import Split, Suite
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import TraceSection
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
@@ -35,7 +36,7 @@ class Source(Protocol):
     """Replays by split and index."""
 
     name: str
-    objective: Objective
+    objective: ObjectiveName
     origin: str
     """Synthetic or recorded: where its problems come from, for cards."""
     left_out: int
@@ -68,7 +69,7 @@ class SuiteSource:
         self._suites, self._seed = tuple(suites), seed
         self._share = np.cumsum(weights) / np.sum(weights)
         self.name = "+".join(suite.name for suite in suites)
-        self.objective: Objective = objectives[0]
+        self.objective: ObjectiveName = objectives[0]
         self.origin = "; ".join(dict.fromkeys(f"{suite.name}: {suite.origin}" for suite in suites))
         self.left_out = 0
 
@@ -116,7 +117,7 @@ class TraceSource:
         self.origin = f"{name}: a trace"
         self.left_out = sum(len(w.workflows) for w in workloads) - sum(len(piece.workflows) for piece in pieces)
         self._cluster = cluster_named(settings.cluster)
-        self.objective: Objective = settings.objective or _objective(pieces)
+        self.objective: ObjectiveName = settings.objective or _objective(pieces)
         self._declared = Declared(objective=self.objective)
 
     def replay(self, split: Split, index: int) -> Replay:
@@ -162,7 +163,7 @@ def _windows(workloads: Sequence[Workload], window: int) -> list[Workload]:
     return pieces
 
 
-def _objective(pieces: Sequence[Workload]) -> Objective:
+def _objective(pieces: Sequence[Workload]) -> ObjectiveName:
     """What the trace declares, or follows from what it states; flow time if its workloads differ."""
     found = {piece.nature.objective for piece in pieces}
     return found.pop() if len(found) == 1 else "flow_time"

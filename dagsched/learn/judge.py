@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from dagsched.evaluate.metrics import metrics
-from dagsched.learn.arena import Arena, Objective, linear_costs
-from dagsched.learn.checkpoint import Checkpoint, save_checkpoint
+from dagsched.learn.arena import Arena, linear_costs
 from dagsched.learn.learner import Learner
 from dagsched.learn.logging import Log, waiting
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.run_folder import RunFolder
 from dagsched.learn.standard import RuleCosts, best_rules
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.models.checkpoint import Checkpoint, save_checkpoint
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.workflow import FloatArray
@@ -38,7 +39,7 @@ class Judge:
     def __init__(
         self,
         replays: Sequence[Replay],
-        objective: Objective,
+        objective: ObjectiveName,
         folder: RunFolder,
         rules: Sequence[str],
         threads: int,
@@ -111,7 +112,7 @@ class Judge:
 
 def _rule_costs(
     replays: Sequence[Replay],
-    objective: Objective,
+    objective: ObjectiveName,
     folder: RunFolder,
     rules: Sequence[str],
     tell: Callable[[int, int], None],

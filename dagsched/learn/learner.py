@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from dagsched.features.builder import Normaliser
-from dagsched.learn.checkpoint import Checkpoint, Kind
 from dagsched.learn.config_sections import ExpertSection
 from dagsched.learn.expert import Looked, look_ahead
 from dagsched.learn.rollout import NetworkArena, Trajectory, collect, evaluate, head_of, in_order
+from dagsched.models.checkpoint import Checkpoint, Kind
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch, make_batch
 from dagsched.nn.config import NetworkConfig

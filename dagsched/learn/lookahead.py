@@ -10,7 +10,7 @@ import copy
 
 import numpy as np
 
-from dagsched.learn.arena import cost_function
+from dagsched.cost import cost_function
 from dagsched.learn.rollout import NetworkArena
 from dagsched.policies import learned_kernel
 from dagsched.policies.learned import LinearRunner, NetworkRunner

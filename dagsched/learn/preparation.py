@@ -10,8 +10,8 @@ from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser, node_features
 from dagsched.features.linear import start_weights
 from dagsched.learn.arena import Arena
-from dagsched.learn.checkpoint import load_checkpoint
 from dagsched.learn.config_sections import start_folder
+from dagsched.models.checkpoint import load_checkpoint
 from dagsched.workflow import FloatArray
 
 NO_CHOICE = (
@@ -31,7 +31,7 @@ def open_start(start: str, objective: str) -> tuple[FloatArray, str | None]:
 
     Raises:
         ConfigError: for a checkpoint of another objective.
-        CheckpointError: see :mod:`dagsched.learn.checkpoint`.
+        CheckpointError: see :mod:`dagsched.models.checkpoint`.
     """
     folder = start_folder(start)
     if folder is None:

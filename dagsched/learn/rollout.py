@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched import graph
+from dagsched.cost import TARDINESS
 from dagsched.features import kernel as features
-from dagsched.learn.arena import TARDINESS, Arena, Objective
+from dagsched.learn.arena import Arena
+from dagsched.objective import ObjectiveName
 from dagsched.policies import learned_kernel
 from dagsched.policies.learned_kernel import Float32Array, Head, Record, Scratch
 from dagsched.processes import cores
@@ -42,7 +44,7 @@ class Trajectory:
         time: ``[D]`` seconds.
         reward: ``[D]`` from each decision to the next, of sum -cost but for what passed before the first.
         start_order: ``[T]`` tasks by workflow, then in the order in which they had fully started; milestones last.
-        cost: of the run (see :func:`dagsched.learn.arena.cost_function`).
+        cost: of the run (see :func:`dagsched.cost.cost_function`).
         length: decisions of the run, those without a choice included.
         wait: longest time a task was ready before it started, seconds.
         seed: of the sampling.
@@ -227,7 +229,7 @@ def _start_order(arena: Arena, started: int) -> IntArray:
     return np.lexsort((place, arena.replay.workflow_of)).astype(np.int64)
 
 
-def rewards(replay: Replay, objective: Objective, finish: FloatArray, time: FloatArray) -> FloatArray:
+def rewards(replay: Replay, objective: ObjectiveName, finish: FloatArray, time: FloatArray) -> FloatArray:
     """``[D]`` minus what the cost grew from each of the times ``[D]`` to the next, the last one to the end."""
     moments = np.append(time, finish.max())
     path = max(float(graph.critical_path(replay).mean()), 1e-9)

@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dagsched import __version__
 from dagsched.errors import ConfigError
 from dagsched.features.schema import schema_hash
 from dagsched.files import exists, is_dir, write_atomic
-from dagsched.learn.checkpoint_files import read_folder, restore_folders, write_folder
 from dagsched.learn.config import TrainConfig
 from dagsched.locks import NAME as LOCK
 from dagsched.locks import FolderLock
+from dagsched.models.folder import read_folder, restore_folders, write_folder
+from dagsched.version import VERSION
 
 STATE = "trainer_state.pt"
 KEPT = 3
@@ -113,7 +113,7 @@ class RunFolder:
             "command": command,
             "source": dict(source),
             "features": schema_hash(),
-            "versions": {"dagsched": __version__, "python": platform.python_version(), "torch": torch.__version__},
+            "versions": {"dagsched": VERSION, "python": platform.python_version(), "torch": torch.__version__},
         }
         self.write_json("meta.json", meta)
         write_atomic(self.path / "config.yaml", self._config.dump())  # last: where it is, there is a run

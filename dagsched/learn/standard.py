@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dagsched.cost import cost_function
 from dagsched.errors import PolicyError
-from dagsched.learn.arena import Objective, cost_function
+from dagsched.objective import ObjectiveName
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.workflow import FloatArray
 
 SCREENED = 8
@@ -37,7 +38,7 @@ def standard_rules() -> tuple[str, ...]:
     return tuple(p.name for p in list_policies() if p.kind in ("rule", "list") and p.name != "random")
 
 
-def rule_costs(replays: Sequence[Replay], objective: Objective, rule: str) -> FloatArray | None:
+def rule_costs(replays: Sequence[Replay], objective: ObjectiveName, rule: str) -> FloatArray | None:
     """``[N]`` costs of one rule; ``None`` if it refuses any of the replays."""
     try:
         return np.array([cost_function(r, objective)(simulate(r, rule).task_finish) for r in replays])
@@ -47,7 +48,7 @@ def rule_costs(replays: Sequence[Replay], objective: Objective, rule: str) -> Fl
 
 def best_rules(
     replays: Sequence[Replay],
-    objective: Objective,
+    objective: ObjectiveName,
     rules: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> RuleCosts:

@@ -19,7 +19,6 @@ from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser
 from dagsched.generate.suite import Split
 from dagsched.learn.arena import Arena, linear_costs
-from dagsched.learn.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import Stage, start_folder
 from dagsched.learn.confirm import Confirmation, confirm
@@ -33,6 +32,7 @@ from dagsched.learn.preparation import calibrate_scale, fit_normaliser, open_sta
 from dagsched.learn.rollout import NetworkArena
 from dagsched.learn.run_folder import STATE, RunFolder
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.workflow import FloatArray

@@ -27,6 +27,7 @@ from dagsched.errors import PolicyError
 from dagsched.graph import lower_bound
 from dagsched.policies.base import Plan
 from dagsched.policies.cliques import exclusive_cliques
+from dagsched.policies.info import PolicyInfo
 from dagsched.policies.listing import ListPlanner
 from dagsched.policies.runners import PlanPolicy
 from dagsched.policies.sampling import SamplingOptions, check_plannable, is_pooled, sample
@@ -410,3 +411,14 @@ class _Model:
 
 def _whole(values: NDArray[np.float64]) -> bool:
     return bool((np.abs(values - np.round(values)) <= FIT_TOLERANCE * np.maximum(1.0, np.abs(values))).all())
+
+
+POLICIES = (
+    PolicyInfo(
+        "cp-sat",
+        "OR-Tools CP-SAT, ground truth to about 60 tasks (batch, no noise; extra 'cp')",
+        "exact",
+        make_cp_sat,
+        OPTIONS,
+    ),
+)

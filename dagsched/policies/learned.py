@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dagsched.declared import OBJECTIVES
+from dagsched.cost import cost_function
 from dagsched.errors import CheckpointError, ConfigError, PolicyError
 from dagsched.features import kernel as features
 from dagsched.features.builder import Constants, build_constants
+from dagsched.objective import OBJECTIVES
 from dagsched.policies import learned_kernel
 from dagsched.policies.base import Plan
+from dagsched.policies.info import PolicyInfo
 from dagsched.policies.learned_kernel import Head, new_linear
 from dagsched.policies.options import option_int
-from dagsched.policies.runners import PlanPolicy, Runner, _drive
+from dagsched.policies.runners import PlanPolicy, Runner, drive
 from dagsched.policies.sampling import (
     RULES,
     SamplingOptions,
@@ -45,7 +47,7 @@ from dagsched.simulator.state import with_area_below
 from dagsched.workflow import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from dagsched.learn.checkpoint import Checkpoint
+    from dagsched.models.checkpoint import Checkpoint
 
 DEFAULT = "checkpoints/default"
 OPTIONS: Mapping[str, str] = {
@@ -105,7 +107,7 @@ class LinearRunner:
 
     def run(self, most: int = MANY) -> None:
         """Go on until the end or for so many decisions."""
-        _drive(self.simulator, most, self.step, {kernel.GROW: self.simulator.grow})
+        drive(self.simulator, most, self.step, {kernel.GROW: self.simulator.grow})
 
     def run_each(self, weights: FloatArray) -> FloatArray:
         """``[P, T]`` finish times (s) of a whole run with each of the raw weights ``[P, F]``."""
@@ -223,7 +225,7 @@ def checkpoint_folder(checkpoint: str) -> Path:
 
 def fingerprint(checkpoint: str) -> str:
     """SHA-256 over the files of a checkpoint, or of an index and all it names; of nothing if there is none."""
-    from dagsched.learn.choice import INDEX, read_index
+    from dagsched.models.index import INDEX, read_index
 
     folder = checkpoint_folder(checkpoint)
     paths = ["."]
@@ -244,7 +246,7 @@ def _digest(files: Sequence[Path]) -> str:
 
 
 def _files() -> tuple[str, ...]:
-    from dagsched.learn.checkpoint import FILES
+    from dagsched.models.checkpoint import FILES
 
     return FILES
 
@@ -253,9 +255,9 @@ def resolve(folder: Path, replay: Replay, objective: str, policy: str) -> Checkp
     """The checkpoint in a folder, or the one its index names for this replay, objective and policy.
 
     Raises:
-        CheckpointError: see :mod:`dagsched.learn.checkpoint`.
+        CheckpointError: see :mod:`dagsched.models.checkpoint`.
     """
-    from dagsched.learn.choice import choose
+    from dagsched.models.index import choose
 
     path = choose(folder, replay, objective, policy)
     return _load(str(path), _digest([path / name for name in _files()]))
@@ -263,7 +265,7 @@ def resolve(folder: Path, replay: Replay, objective: str, policy: str) -> Checkp
 
 @lru_cache(maxsize=16)
 def _load(path: str, digest: str) -> Checkpoint:  # noqa: ARG001 - one that changed is read again
-    from dagsched.learn.checkpoint import load_checkpoint
+    from dagsched.models.checkpoint import load_checkpoint
 
     return load_checkpoint(path)
 
@@ -425,7 +427,37 @@ def _spread(runner: LinearRunner) -> float:
 
 def _value(replay: Replay, finish: FloatArray, objective: str) -> float:
     if objective == "slo":
-        from dagsched.learn.arena import cost_function
-
         return cost_function(replay, "slo")(finish)
     return objective_value(replay, finish, objective)
+
+
+POLICIES = (
+    PolicyInfo(
+        "evolved",
+        "linear priority tuned by an evolution strategy, from a checkpoint",
+        "learned",
+        make_learned("evolved"),
+        OPTIONS,
+    ),
+    PolicyInfo(
+        "ppo",
+        "the evolved priority plus a network trained by PPO, from a checkpoint",
+        "learned",
+        make_learned("ppo"),
+        OPTIONS,
+    ),
+    PolicyInfo(
+        "evolved-sample",
+        "best of n whole schedules of `evolved` with Gumbel noise (batch, no noise)",
+        "learned",
+        make_sampler("evolved"),
+        SAMPLE_OPTIONS,
+    ),
+    PolicyInfo(
+        "ppo-sample",
+        "best of n whole schedules of `ppo` with Gumbel noise (batch, no noise)",
+        "learned",
+        make_sampler("ppo"),
+        SAMPLE_OPTIONS,
+    ),
+)

@@ -7,6 +7,7 @@ same way, count in its digest, and do not meet those of a rule in another folder
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -92,6 +93,7 @@ def _run(path: Path) -> RuleFile:
     sys.meta_path.insert(0, finder)
     try:
         loader.exec_module(module)
+        _check_imports(finder, texts)
     except KeyboardInterrupt:
         sys.modules.pop(name, None)
         raise
@@ -105,6 +107,26 @@ def _run(path: Path) -> RuleFile:
             del sys.modules[known]
         sys.modules.update(aside)
     return RuleFile(module, texts)
+
+
+def _check_imports(finder: _Beside, texts: Mapping[Path, str]) -> None:
+    """Refuse modules beside the rule that a function imports: read when it is called, they would count in no digest."""
+    for path in texts:
+        tree = ast.parse(path.read_bytes())
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for node in (inner for function in functions for inner in ast.walk(function)):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            else:
+                continue
+            for name in names:
+                if finder.has(name.partition(".")[0]):
+                    raise ImportError(
+                        f"line {node.lineno} of {path.name} imports {name} inside a function; import it at the top of "
+                        f"the file, so that it is read with it"
+                    )
 
 
 class _FromText(SourceFileLoader):

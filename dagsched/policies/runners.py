@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.policies.alike import alike_by_estimate, alike_by_score, new_bookings
-from dagsched.policies.base import Plan, ScoreFunction
+from dagsched.policies.base import Plan
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Buckets, Follow, Problem
@@ -23,7 +23,7 @@ Runner = Callable[[int], None]
 _RANDOM_DOMAIN = 0x52414E44
 
 
-def _drive(
+def drive(
     simulator: Simulator, most: int, compiled: Callable[[int], int], answers: Mapping[int, Callable[[], None]]
 ) -> None:
     """Call a compiled runner until `most` tasks are started or the replay ends.
@@ -60,7 +60,7 @@ class PriorityPolicy:
         buckets = new_buckets(problem, key, place=simulator.replay.place if self.key is None else None)
 
         def run(most: int) -> None:
-            _drive(
+            drive(
                 simulator,
                 most,
                 lambda n: kernel.run_by_priority(problem, simulator.state, simulator.truth, buckets, n),
@@ -134,7 +134,7 @@ class ScorePolicy:
         alike = alike_by_score(problem, self.rule, simulator.replay.place)
 
         def run(most: int) -> None:
-            _drive(
+            drive(
                 simulator,
                 most,
                 lambda n: kernel.run_by_score(
@@ -170,7 +170,7 @@ class BookingPolicy:
             bookings = new_bookings(problem, alike, len(simulator.state.alloc), room, bookings)
 
         def run(most: int) -> None:
-            _drive(
+            drive(
                 simulator,
                 most,
                 lambda n: kernel.run_by_booking(
@@ -218,7 +218,7 @@ class PlanPolicy:
             follow = _new_follow(problem, plans, arrived, waiting=int(follow.counter[1]))
 
         def run(most: int) -> None:
-            _drive(
+            drive(
                 simulator,
                 most,
                 lambda n: kernel.run_by_plan(problem, simulator.state, simulator.truth, follow, n),
@@ -263,78 +263,3 @@ def _new_follow(problem: Problem, plans: list[Plan], workflows: int, *, waiting:
         last=last,
         counter=np.array([workflows, waiting], np.int64),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionPolicy:
-    """A user's own rule ``f(state) -> scores of the eligible tasks``; the largest runs next."""
-
-    name: str
-    function: ScoreFunction
-    reproducible: bool = True
-
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        """Of a rule file the spec is pickled: whoever unpickles it reads the file."""
-        from dagsched.policies.registry import make_policy
-        from dagsched.policies.rule_file import MODULE
-
-        if str(getattr(self.function, "__module__", "")).startswith(MODULE):
-            return make_policy, (self.name,)
-        return FunctionPolicy, (self.name, self.function, self.reproducible)
-
-    def begin(self, simulator: Simulator) -> Runner:
-        """See :class:`dagsched.policies.base.Policy`."""
-        begun = False
-        tie = simulator.problem.tie
-
-        def run(most: int) -> None:
-            nonlocal begun
-            going = not simulator.done if begun else simulator.advance()
-            begun = True
-            while going and most > 0:
-                going = self._decide(simulator, tie)
-                most -= 1
-
-        return run
-
-    def _decide(self, simulator: Simulator, tie: IntArray) -> bool:
-        """One decision; returns whether the replay goes on (it then stands at a decision point)."""
-        state = simulator.observe()
-        if not len(state.eligible):  # overdue work fits nowhere: only WAIT is legal
-            return simulator.wait()
-        forced = simulator.is_forced  # then the overdue task alone is eligible, and WAIT is not legal
-        choice = int(state.eligible[0]) if forced else self._choose(state.eligible, self._scores(state), tie)
-        if choice < 0:
-            if not simulator.can_wait:
-                raise PolicyError(
-                    f"policy {self.name}: asks to wait at {simulator.now:g} s, but nothing is running; give at least "
-                    f"one eligible task a score that is not NaN"
-                )
-            return simulator.wait()
-        simulator.start(choice)
-        if kernel.any_eligible(simulator.problem, simulator.state):
-            return True
-        return simulator.advance()
-
-    def _scores(self, state: object) -> FloatArray:
-        try:
-            scores = np.asarray(self.function(state), np.float64)  # type: ignore[arg-type]
-        except (PolicyError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # also SystemExit: a rule must not end the program
-            raise PolicyError(f"policy {self.name}: the function failed: {type(error).__name__}: {error}") from error
-        expected = state.eligible.shape  # type: ignore[attr-defined]
-        if scores.shape != expected:
-            raise PolicyError(
-                f"policy {self.name}: returned scores of shape {scores.shape}, expected {expected}: one for each of "
-                f"state.eligible"
-            )
-        return scores
-
-    @staticmethod
-    def _choose(tasks: IntArray, scores: FloatArray, tie: IntArray) -> int:
-        usable = ~np.isnan(scores)
-        if not usable.any():
-            return -1
-        best = tasks[usable & (scores == scores[usable].max())]
-        return int(best[np.argmin(tie[best])])

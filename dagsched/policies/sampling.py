@@ -17,6 +17,7 @@ from dagsched.errors import PolicyError
 from dagsched.graph import lower_bound
 from dagsched.policies import rules, sgs
 from dagsched.policies.base import Plan
+from dagsched.policies.info import PolicyInfo
 from dagsched.policies.listing import Inserter
 from dagsched.policies.options import option_int
 from dagsched.policies.runners import PlanPolicy, PriorityPolicy
@@ -296,3 +297,14 @@ def _simulate(simulator: Simulator, key: FloatArray) -> tuple[Plan, FloatArray]:
     PriorityPolicy("sampling", lambda _replay, _problem: key).begin(simulator)(MANY)
     schedule = simulator.schedule("sampling")
     return Plan(schedule.task, schedule.node, schedule.count, schedule.start), simulator.state.task["finish"].copy()
+
+
+POLICIES = (
+    PolicyInfo(
+        "sampling",
+        "best of n whole schedules from one rule with Gumbel noise (batch, no noise)",
+        "search",
+        make_sampling,
+        OPTIONS,
+    ),
+)

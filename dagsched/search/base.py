@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
+from dagsched.cost import TARDINESS
 from dagsched.errors import PolicyError
 from dagsched.features import kernel as features
-from dagsched.learn.arena import TARDINESS
 from dagsched.policies import learned_kernel
 from dagsched.policies.alike import alike_by_score
 from dagsched.policies.learned import LearnedOptions, LinearRunner, NetworkRunner, make_runner

@@ -19,8 +19,9 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.policies.base import Plan, Policy
+from dagsched.policies.info import parse_spec
 from dagsched.policies.listing import ListPlanner
-from dagsched.policies.registry import list_policies, make_policy, parse_spec
+from dagsched.policies.registry import list_policies, make_policy
 from dagsched.policies.runners import (
     BookingPolicy,
     Planner,

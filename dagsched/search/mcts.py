@@ -25,7 +25,8 @@ from dagsched.search import tree as growing
 from dagsched.search.base import UNKNOWN_SIGMA, Base, Desk, KeyBase, make_base, rival_bases, roll_whole
 from dagsched.search.budget import EACH, affordable, begin, is_empty, new_budget
 from dagsched.search.options import SearchOptions
-from dagsched.search.plan import Improved, PlanResult, begin_plan, plan_batch
+from dagsched.search.plan import begin_plan, plan_batch
+from dagsched.search.plan_search import Improved, PlanResult
 from dagsched.search.rolling import MOST_FOLLOWED, MOST_TASKS, Rolling
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator

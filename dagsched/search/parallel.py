@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection, wait
 
 from dagsched.errors import PolicyError
 from dagsched.processes import check_spawnable, serve
-from dagsched.search.plan import REPORT_SECONDS, Improved, PlanResult, PlanTask, Progress, merged, run_search
+from dagsched.search.plan_search import REPORT_SECONDS, Improved, PlanResult, PlanTask, Progress, merged, run_search
 
 LATE_SECONDS = 0.2
 """How long after the deadline results are waited for: a worker that is not up by then has found nothing."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from dagsched import graph
 from dagsched.errors import PolicyError
-from dagsched.policies.base import ObservedState
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
 from dagsched.simulator import kernel
+from dagsched.simulator.observation import ObservedState
 from dagsched.simulator.state import build_problem, copy_into, new_state, read_only
 from dagsched.workflow import FloatArray, IntArray
 

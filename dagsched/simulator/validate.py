@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dagsched.checks import check_type
 from dagsched.replay import FIT_TOLERANCE, Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator.sweep import occupation
@@ -36,6 +37,7 @@ def validate(schedule: Schedule) -> None:
         InvalidScheduleError: for the first violated constraint; ``reason`` is one of :data:`REASONS`, the
             message names the task, the node and the times.
     """
+    check_type(schedule, Schedule, "schedule")
     _check_arrays(schedule)
     _check_instances(schedule)
     _check_order_of_tasks(schedule)

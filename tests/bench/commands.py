@@ -63,7 +63,7 @@ _LARGE = """
 import resource, sys, time
 from dagsched.formats import load
 from dagsched.replay import Replay
-from dagsched.simulator import simulate
+from dagsched.run_policy import simulate
 began = time.perf_counter()
 workload = load(sys.argv[1])[0]
 loaded = time.perf_counter()

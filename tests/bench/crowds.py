@@ -8,8 +8,9 @@ import numpy as np
 
 from dagsched.cluster import default_cluster
 from dagsched.replay import Replay
-from dagsched.simulator import simulate
-from dagsched.workflow import Task, Workflow
+from dagsched.run_policy import simulate
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.bench.figure import Figure
 

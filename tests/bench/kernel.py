@@ -11,7 +11,8 @@ from dagsched.cluster import Cluster
 from dagsched.policies.registry import make_policy
 from dagsched.policies.runners import PriorityPolicy, new_buckets
 from dagsched.replay import Replay
-from dagsched.simulator import Simulator, kernel, simulate
+from dagsched.run_policy import simulate
+from dagsched.simulator import Simulator, kernel
 from dagsched.workload import Workload
 from tests.bench.data import forty_groups, four_groups, four_pools, layered, wide
 from tests.bench.figure import Figure

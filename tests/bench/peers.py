@@ -83,7 +83,7 @@ def measure() -> list[Figure]:
     except ImportError as error:
         raise Skip(f"anrg-saga is not installed ({error}); pip install -e '.[bench]'") from None
     logging.getLogger().setLevel(logging.ERROR)
-    from dagsched.simulator import simulate, warmup
+    from dagsched.run_policy import simulate, warmup
 
     warmup()
     figures = []

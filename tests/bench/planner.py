@@ -19,11 +19,12 @@ from dagsched.graph import critical_path
 from dagsched.policies.cpsat import solve
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
+from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
 from dagsched.search.contained import Incumbent, best_of, roll_out
 from dagsched.search.mcts import Searcher
-from dagsched.search.plan import PlanResult, plan_batch
-from dagsched.simulator.simulate import simulate
+from dagsched.search.plan import plan_batch
+from dagsched.search.plan_search import PlanResult
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.workflow import IntArray

@@ -8,7 +8,7 @@ from statistics import mean
 from dagsched.formats import load
 from dagsched.graph import critical_path
 from dagsched.replay import Replay
-from dagsched.simulator import simulate
+from dagsched.run_policy import simulate
 from tests.bench.data import data_path
 from tests.bench.figure import Figure, Skip
 

@@ -16,9 +16,10 @@ from dagsched.env import WorkflowEnv
 from dagsched.errors import PolicyError
 from dagsched.features.linear import START
 from dagsched.replay import Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.schedule import WAIT
-from dagsched.simulator import simulate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.bench.data import forty_groups, four_groups, layered, wide
 from tests.env.play import at_random, env_of, first, play

@@ -7,8 +7,8 @@ import pytest
 
 from dagsched import graph
 from dagsched.env import WorkflowEnv, flat_names
-from dagsched.policies.base import ObservedState
 from dagsched.replay import Replay, SimulationOptions
+from dagsched.simulator.observation import ObservedState
 from tests.bench.data import forty_groups, layered
 from tests.env.play import at_random, play
 from tests.handmade import random_replay

@@ -30,7 +30,7 @@ def test_reset_takes_a_replay_or_an_index() -> None:
     [
         ({"observatoin": "flat"}, "did you mean 'observation'"),
         ({"observation": "text"}, "expected flat or graph"),
-        ({"objective": "profit"}, "expected one of slo, makespan, flow_time"),
+        ({"objective": "profit"}, "expected one of makespan, flow_time, slo"),
         ({"base": "heft"}, "expected one of critical-path"),
         ({"max_candidates": 3}, "from 8 to"),
         ({"on_illegal": "ignore"}, "expected raise or penalise"),

@@ -13,7 +13,7 @@ from dagsched.env import WorkflowEnv, flat_names
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator import Simulator, kernel
-from dagsched.workflow import Task
+from dagsched.task import Task
 from dagsched.workload import Workload
 from tests.env.play import at_random, env_of, play
 from tests.handmade import one_workflow, random_replay

@@ -35,7 +35,7 @@ from dagsched.evaluate.table import ResultTable
 from dagsched.generate import random_workload
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
-from dagsched.simulator import simulate
+from dagsched.run_policy import simulate
 from dagsched.workload import Workload
 
 from .test_report import parse

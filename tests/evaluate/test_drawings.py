@@ -18,7 +18,8 @@ from dagsched.evaluate.report import build_report, render_report
 from dagsched.graph import critical_path
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.handmade import list_schedule, one_workflow, random_replay, schedule_of
 

@@ -24,7 +24,8 @@ from dagsched.evaluate.columns import (
 from dagsched.evaluate.metrics import metrics
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.handmade import list_schedule, many_workflows, one_workflow, random_replay, schedule_of, two_groups
 

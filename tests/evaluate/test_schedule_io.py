@@ -18,7 +18,7 @@ from dagsched.schedule import WAIT, Schedule
 from dagsched.schedule_export import lanes, trace_events, wfformat
 from dagsched.schedule_io import FORMATS, load_schedule, save_schedule
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task
+from dagsched.task import Task
 from tests.handmade import list_schedule, one_workflow, random_replay, schedule_of
 
 ARRAYS = (

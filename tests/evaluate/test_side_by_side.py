@@ -15,7 +15,7 @@ from dagsched.evaluate.compare import compare_baselines
 from dagsched.generate import random_workload
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
 
 POLICIES = ["fcfs", "heft", "tetris", "min-min", "mcts-rules:simulations=2"]

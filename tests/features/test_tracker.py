@@ -7,7 +7,7 @@ from dagsched.features.kernel import ARRIVED_WORK, STARTED, UNSTARTED, reset_tra
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
 from dagsched.simulator import Simulator, validate
-from dagsched.workflow import Task
+from dagsched.task import Task
 from tests.features.replays import draw_wide
 from tests.features.watch import Watch, play
 from tests.handmade import one_workflow, two_groups

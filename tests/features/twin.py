@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from dagsched.features.schema import TYPES
-from dagsched.policies.base import ObservedState
 from dagsched.replay import Replay
+from dagsched.simulator.observation import ObservedState
 
 TOLERANCE = 1e-9
 FIRST_CHILDREN = 32

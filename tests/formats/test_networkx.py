@@ -10,7 +10,8 @@ import pytest
 from dagsched import Cluster, Workload, replay, validate
 from dagsched.errors import InvalidWorkflowError
 from dagsched.generate import random_workload
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 
 
 def join(node: dict[str, Any] | None = None, edge: dict[str, Any] | None = None, **graph: Any) -> nx.DiGraph:

@@ -15,7 +15,8 @@ from dagsched.cli import app
 from dagsched.errors import ConfigError, FormatError
 from dagsched.formats import load, save, save_wfformat
 from dagsched.replay import Replay
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.data import data_files, data_id, needs_data
 from tests.formats.samples import OWN, PSPLIB, STG, TPCH, WFFORMAT_13, WFFORMAT_15, write

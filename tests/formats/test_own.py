@@ -18,7 +18,8 @@ from dagsched.errors import ConfigError, FormatError
 from dagsched.formats import load, save
 from dagsched.generate import fan_in, random_workload
 from dagsched.replay import Replay
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Rejects, Workload
 from tests.data import DATA, needs_data
 from tests.formats.samples import OWN, SAMPLES, write

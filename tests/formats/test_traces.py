@@ -9,7 +9,7 @@ import pytest
 
 from dagsched.errors import FormatError
 from dagsched.formats import load
-from dagsched.workflow import Task
+from dagsched.task import Task
 from dagsched.workload import Rejects, Workload
 from tests.data import DATA, needs_data
 from tests.formats.samples import ALIBABA, TPCH, write

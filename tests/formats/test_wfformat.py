@@ -10,7 +10,8 @@ import pytest
 
 from dagsched.errors import ConfigError, FormatError
 from dagsched.formats import load, save_wfformat
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from tests.data import DATA, data_files, data_id, needs_data
 from tests.formats.samples import WFFORMAT_13, WFFORMAT_15, write
 

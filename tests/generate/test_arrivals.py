@@ -9,7 +9,8 @@ from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError
 from dagsched.generate import poisson_rate
 from dagsched.generate.arrivals import arrive, bursty, poisson, recorded
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 CLUSTER = Cluster((NodeGroup("g", 2, {"cpu": 4}),))

@@ -22,7 +22,8 @@ from dagsched.generate import (
     with_deadlines,
 )
 from dagsched.replay import Replay
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 

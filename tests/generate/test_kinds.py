@@ -14,7 +14,7 @@ from dagsched.formats import load, save
 from dagsched.generate import TaskMix, random_workload
 from dagsched.generate.kinds import KINDS, kind_named
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
 from dagsched.workload import Workload
 

@@ -11,7 +11,7 @@ from dagsched.formats import load
 from dagsched.generate.rcpsp import rcpsp
 from dagsched.graph import critical_path
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload

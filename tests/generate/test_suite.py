@@ -16,7 +16,7 @@ from dagsched.generate.kinds import SPLITS
 from dagsched.generate.source import WorkloadSource
 from dagsched.generate.suite import Suite
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
 from tests.data import DATA, needs_data
 

@@ -13,7 +13,8 @@ from dagsched.generate import random_workload
 from dagsched.generate.kinds import SPLITS, Split
 from dagsched.generate.suite import Suite
 from dagsched.generate.traces import SHARES, Trace, resampled
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.data import DATA, needs_data
 

@@ -10,7 +10,8 @@ import numpy as np
 from dagsched.cluster import Cluster
 from dagsched.features import schema
 from dagsched.replay import Replay
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 

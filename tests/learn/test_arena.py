@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dagsched.cost import cost_function
 from dagsched.evaluate.metrics import completion, service_level
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.graph import critical_path
-from dagsched.learn.arena import Arena, cost_function, linear_costs
+from dagsched.learn.arena import Arena, linear_costs
 from dagsched.simulator import validate
 from tests.features.replays import draw_wide
 from tests.policies.nets import decisions, random_base, schedule_with

@@ -10,12 +10,13 @@ from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import CheckpointError, ConfigError
 from dagsched.features import schema
 from dagsched.features.builder import Normaliser
-from dagsched.learn.checkpoint import Checkpoint, choose, load_checkpoint, save_checkpoint
-from dagsched.learn.choice import path_share
+from dagsched.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dagsched.models.index import choose, path_share
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.shapes import weight_shapes
 from dagsched.replay import Replay
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.learn.made import made_replay
 
@@ -71,7 +72,7 @@ def test_round_trip(tmp_path, kind, encoder):
 def test_loading_needs_no_torch(folder):
     code = f"""
 import sys
-from dagsched.learn.checkpoint import load_checkpoint
+from dagsched.models.checkpoint import load_checkpoint
 load_checkpoint({str(folder)!r})
 assert "torch" not in sys.modules
 """
@@ -103,7 +104,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
 
 
 def test_a_failed_write_keeps_the_older_one(folder, monkeypatch):
-    import dagsched.learn.checkpoint_files as files
+    import dagsched.models.folder as files
 
     def full(*_):
         raise OSError(28, "No space left on device")

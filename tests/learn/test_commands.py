@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from dagsched.cli import run
-from dagsched.cli.train import parse_budget
+from dagsched.cli.durations import parse_budget
 from dagsched.errors import ConfigError
 from dagsched.formats import save
 from tests.learn.test_instances import stream

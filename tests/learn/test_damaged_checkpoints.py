@@ -14,9 +14,9 @@ import pytest
 
 from dagsched.errors import CheckpointError, DagschedError
 from dagsched.generate.tpch import Profiles
-from dagsched.learn.checkpoint import FILES, load_checkpoint, save_checkpoint
-from dagsched.learn.checkpoint_files import MOST_JSON_BYTES
-from dagsched.learn.choice import INDEX, read_index
+from dagsched.models.checkpoint import FILES, load_checkpoint, save_checkpoint
+from dagsched.models.folder import MOST_JSON_BYTES
+from dagsched.models.index import INDEX, read_index
 from tests.fuzz import DAMAGES
 from tests.learn.test_checkpoint import made
 

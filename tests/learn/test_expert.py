@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from dagsched.cost import cost_function
 from dagsched.features import schema
-from dagsched.learn.arena import Arena, cost_function
-from dagsched.learn.checkpoint import Checkpoint
+from dagsched.learn.arena import Arena
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import ExpertSection
 from dagsched.learn.expert import Looked, advantages, all_action_loss, learn, look_ahead
 from dagsched.learn.lookahead import Lookahead
 from dagsched.learn.rollout import NetworkArena, collect
 from dagsched.learn.trainer import Trainer
+from dagsched.models.checkpoint import Checkpoint
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import make_batch
 from dagsched.nn.config import NetworkConfig

@@ -10,7 +10,8 @@ from dagsched.learn.config_sections import TraceSection
 from dagsched.learn.confirm import difference
 from dagsched.learn.instances import SuiteSource, TraceSource, open_source, replays_of
 from dagsched.learn.standard import best_rules, rule_costs, standard_rules
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 

@@ -14,7 +14,7 @@ from dagsched.learn.preparation import calibrate_scale, fit_normaliser
 from dagsched.learn.record import record_rule
 from dagsched.learn.rollout import NetworkArena
 from dagsched.nn.config import NetworkConfig
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 
 torch.set_num_threads(1)
 FEATURES = tuple(TASK_NAMES[k] for k in columns(("base", "typed")))
@@ -79,7 +79,7 @@ def test_any_rule_can_be_recorded(arenas, normaliser, rule):
 
 
 def arena_cost(arena, rule):
-    from dagsched.learn.arena import cost_function
+    from dagsched.cost import cost_function
 
     return cost_function(arena.replay, "makespan")(simulate(arena.replay, rule).task_finish)
 

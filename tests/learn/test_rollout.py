@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from dagsched.cluster import Cluster
-from dagsched.learn.arena import Arena, cost_function
-from dagsched.learn.checkpoint import Checkpoint
+from dagsched.cost import cost_function
+from dagsched.learn.arena import Arena
 from dagsched.learn.rollout import NetworkArena, Trajectory, collect, evaluate, network_arenas, rewards
+from dagsched.models.checkpoint import Checkpoint
 from dagsched.policies.learned import compiled
 from dagsched.replay import Replay
 from dagsched.simulator import Simulator, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from tests.features.replays import draw_wide
 from tests.policies.nets import decisions, random_checkpoint, replay_of, schedule_with
 

@@ -7,12 +7,12 @@ import pytest
 
 from dagsched import load
 from dagsched.generate.suite import Suite
-from dagsched.learn.checkpoint import load_checkpoint
-from dagsched.learn.choice import read_index
+from dagsched.models.checkpoint import load_checkpoint
+from dagsched.models.index import read_index
 from dagsched.policies.learned import DEFAULT
 from dagsched.replay import Replay
+from dagsched.run_policy import simulate
 from dagsched.shipped import shipped
-from dagsched.simulator import simulate
 from dagsched.simulator.validate import validate
 from tests.data import DATA, needs_data
 
@@ -37,7 +37,7 @@ def test_a_shipped_checkpoint_beat_every_rule_it_met_on_instances_that_chose_not
     [("rcpsp-120", "makespan", "lft"), ("online-layered", "flow_time", "srw*cp"), ("online-layered", "slo", "srw*cp")],
 )
 def test_the_shipped_priority_beats_its_rule_on_the_test_split(suite: str, objective: str, rule: str) -> None:
-    from dagsched.learn.arena import cost_function
+    from dagsched.cost import cost_function
 
     source = Suite.load(suite)
     learned, plain = [], []

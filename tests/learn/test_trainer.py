@@ -8,12 +8,12 @@ import pytest
 
 from dagsched.errors import CheckpointError, ConfigError
 from dagsched.learn import trainer as trainer_module
-from dagsched.learn.checkpoint import load_checkpoint, save_checkpoint
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.evolve import Progress
 from dagsched.learn.run_folder import STATE
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.models.checkpoint import load_checkpoint, save_checkpoint
 from dagsched.shipped import shipped
 
 SMALL = {

@@ -18,7 +18,7 @@ from dagsched.learn.standard import RuleCosts
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
 from dagsched.policies.learned import LinearRunner  # noqa: F401 - compiled before the clock of a test runs
-from dagsched.simulator import simulate
+from dagsched.run_policy import simulate
 from tests.learn.made import made_replay
 from tests.learn.test_trainer import config
 

@@ -10,7 +10,8 @@ from dagsched.generate.suite import Suite
 from dagsched.nn.export import build_model, embed_fn
 from dagsched.nn.inference import embedder
 from dagsched.replay import Replay
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.features.replays import draw_wide
 from tests.policies.nets import random_checkpoint

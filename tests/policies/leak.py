@@ -9,9 +9,10 @@ import numpy as np
 
 from dagsched.policies.base import Policy
 from dagsched.replay import Replay
+from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
-from dagsched.simulator import simulate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 
 
 def other_future(replay: Replay, schedule: Schedule, now: float, seed: int) -> Replay:

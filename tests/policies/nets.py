@@ -9,14 +9,15 @@ import numpy as np
 from dagsched.features import schema
 from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights
-from dagsched.learn.checkpoint import Checkpoint, save_checkpoint
+from dagsched.models.checkpoint import Checkpoint, save_checkpoint
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.shapes import weight_shapes
 from dagsched.policies.learned import LinearRunner, make_runner
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator import Simulator, validate
-from dagsched.workflow import FloatArray, Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import FloatArray, Workflow
 from dagsched.workload import Workload
 
 EVERY_FEATURE = schema.TASK_NAMES

@@ -8,8 +8,10 @@ import pytest
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.policies.alike import alike_by_estimate, alike_by_score
 from dagsched.replay import Replay, SimulationOptions
-from dagsched.simulator import Simulator, kernel, simulate, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.run_policy import simulate
+from dagsched.simulator import Simulator, kernel, validate
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.twin import NumpyDice, assert_same, kernel_schedule, run_twin
 

@@ -19,7 +19,8 @@ from dagsched.evaluate.metrics import metrics
 from dagsched.graph import lower_bound
 from dagsched.policies.registry import list_policies
 from dagsched.replay import Replay
-from dagsched.simulator import simulate, validate
+from dagsched.run_policy import simulate
+from dagsched.simulator import validate
 from dagsched.workflow import Workflow
 from tests.twin import HypothesisDice, NumpyDice, draw_replay
 

@@ -12,9 +12,10 @@ from dagsched.graph import lower_bound
 from dagsched.policies.cliques import exclusive_cliques
 from dagsched.policies.cpsat import CpSatPlanner, make_cp_sat, solve
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 
 from ..data import DATA, data_files, needs_data
 from ..handmade import many_workflows, one_workflow, two_groups

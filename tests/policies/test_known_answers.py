@@ -13,7 +13,8 @@ from dagsched import load
 from dagsched.graph import lower_bound
 from dagsched.policies.registry import list_policies
 from dagsched.replay import Replay
-from dagsched.simulator import simulate, validate
+from dagsched.run_policy import simulate
+from dagsched.simulator import validate
 from tests.data import data_files, data_id, needs_data
 
 pytestmark = needs_data

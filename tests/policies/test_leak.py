@@ -12,11 +12,12 @@ import pytest
 
 from dagsched.errors import PolicyError
 from dagsched.features.linear import start_weights
-from dagsched.policies.base import ObservedState
 from dagsched.policies.explain import explain
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay, SimulationOptions
-from dagsched.simulator import Simulator, simulate
+from dagsched.run_policy import simulate
+from dagsched.simulator import Simulator
+from dagsched.simulator.observation import ObservedState
 from tests.policies.leak import check_leak, other_future
 from tests.twin import NumpyDice, draw_replay
 

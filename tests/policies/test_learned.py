@@ -12,10 +12,12 @@ from dagsched.policies import rules
 from dagsched.policies.learned import LinearRunner, NetworkRunner, make_runner
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
+from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
-from dagsched.simulator import Simulator, simulate, validate
+from dagsched.simulator import Simulator, validate
 from dagsched.simulator.state import area_below
-from dagsched.workflow import FloatArray, Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import FloatArray, Workflow
 from tests.features.replays import draw_wide
 from tests.features.watch import Watch
 from tests.policies.nets import (

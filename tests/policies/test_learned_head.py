@@ -11,7 +11,7 @@ import torch
 
 from dagsched.features.kernel import STARTED
 from dagsched.features.schema import CLIP, MOST_CANDIDATES
-from dagsched.learn.checkpoint import Checkpoint
+from dagsched.models.checkpoint import Checkpoint
 from dagsched.nn.batch import make_batch
 from dagsched.nn.encoder import graph_of
 from dagsched.nn.export import build_model
@@ -182,7 +182,8 @@ def test_a_network_takes_over_from_a_person_as_if_it_had_watched() -> None:
 def staggered(seed: int) -> Replay:
     """Five crowds of one workflow each, arriving one after the other, with deadlines in another order."""
     from dagsched.cluster import Cluster
-    from dagsched.workflow import Task, Workflow
+    from dagsched.task import Task
+    from dagsched.workflow import Workflow
     from tests.policies.nets import replay_of
 
     rng = np.random.default_rng(seed)

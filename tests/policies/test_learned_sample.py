@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dagsched.cost import cost_function
 from dagsched.errors import PolicyError
-from dagsched.learn.arena import cost_function
 from dagsched.policies.learned import SamplePlanner
 from dagsched.policies.registry import make_policy
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import PLACEMENTS, Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
-from dagsched.simulator import Simulator, simulate, validate
+from dagsched.simulator import Simulator, validate
 from dagsched.simulator.simulator import MANY
 from tests.features.replays import draw_wide
 from tests.policies.nets import random_checkpoint, saved
@@ -189,7 +190,8 @@ def test_a_missing_checkpoint_is_named(folders: dict[str, Path]) -> None:
 
 def test_a_replay_without_any_choice_is_sampled_without_noise(folders: dict[str, Path]) -> None:
     from dagsched.cluster import Cluster
-    from dagsched.workflow import Task, Workflow
+    from dagsched.task import Task
+    from dagsched.workflow import Workflow
     from tests.policies.nets import replay_of
 
     chain = [Task(f"{k}", 2.0, {"cpu": 1}, [f"{k - 1}"] if k else []) for k in range(4)]

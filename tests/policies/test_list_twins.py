@@ -13,9 +13,10 @@ from dagsched.formats.loading import load
 from dagsched.graph import mean_estimate, mean_transfer, upward_rank
 from dagsched.policies.listing import ListPlanner
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task, Workflow, child_rows
+from dagsched.task import Task
+from dagsched.workflow import Workflow, child_rows
 from dagsched.workload import Workload
 
 from ..data import data_files, needs_data

@@ -9,9 +9,10 @@ from dagsched.graph import lower_bound, upward_rank
 from dagsched.policies.listing import ListPlanner
 from dagsched.policies.optimistic import optimistic_costs
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 from ..handmade import many_workflows, one_workflow, two_groups

@@ -8,7 +8,8 @@ from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import PolicyError
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.policies.test_rules import order
 

@@ -18,9 +18,11 @@ from dagsched.formats.known import known_makespan
 from dagsched.generate.suite import Suite
 from dagsched.policies.learned import fingerprint, resolve
 from dagsched.policies.registry import make_policy, policy_key
+from dagsched.run_policy import simulate
 from dagsched.shipped import shipped
-from dagsched.simulator import simulate, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.simulator import validate
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.handmade import one_workflow
 from tests.simulator.test_hand_worked import decisions
@@ -81,6 +83,17 @@ def test_modules_beside_a_rule_belong_to_it_and_count_in_its_digest(tmp_path: Pa
     write(tmp_path / "one" / "helper_of_mine.py", "def sign(x):\n    return +x\n")
     assert order(specs[0]) == "acb"
     assert policy_key(specs[0]).split()[-1] != digests[0]
+
+
+def test_a_helper_that_only_a_function_imports_is_refused(tmp_path: Path) -> None:
+    """It would be read once in a process, whatever is written to it later, and count in no digest."""
+    write(tmp_path / "sign_of_it.py", "SIGN = 1\n")
+    inside = "def rule(state):\n    from sign_of_it import SIGN\n    return SIGN * state.fastest[state.eligible]\n"
+    write(tmp_path / "late.py", inside)
+    with pytest.raises(PolicyError, match=r"line 2 of late\.py imports sign_of_it inside a function; import it at"):
+        make_policy(f"{tmp_path / 'late.py'}:rule")
+    write(tmp_path / "late.py", inside.replace("sign_of_it import SIGN", "math import e as SIGN"))
+    assert order(f"{tmp_path / 'late.py'}:rule") == "acb"
 
 
 def test_a_file_beside_a_rule_does_not_hide_the_standard_library(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.replay import Replay, SimulationOptions
-from dagsched.simulator import simulate, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.run_policy import simulate
+from dagsched.simulator import validate
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.handmade import one_workflow, two_groups
 from tests.simulator.test_hand_worked import decisions, rows, run, stream

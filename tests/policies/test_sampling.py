@@ -10,9 +10,10 @@ from dagsched.graph import critical_path
 from dagsched.policies import sgs
 from dagsched.policies.sampling import SamplingOptions, make_sampling, pooled_problem, sample
 from dagsched.replay import Replay
-from dagsched.simulator.simulate import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
-from dagsched.workflow import FloatArray, Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import FloatArray, Workflow
 
 from ..data import DATA, data_files, needs_data
 from ..handmade import many_workflows, one_workflow

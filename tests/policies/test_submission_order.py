@@ -13,7 +13,8 @@ from dagsched.cluster import Cluster
 from dagsched.evaluate.scenario import merge
 from dagsched.generate.arrivals import recorded
 from dagsched.replay import Replay, SimulationOptions
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.policies.test_any_policy import shuffled
 from tests.policies.test_rules import order

@@ -9,11 +9,12 @@ import pytest
 
 from dagsched.cluster import Cluster
 from dagsched.errors import PolicyError
-from dagsched.policies.base import ObservedState
+from dagsched.policies.function import FunctionPolicy
 from dagsched.policies.registry import make_policy
-from dagsched.policies.runners import FunctionPolicy
-from dagsched.simulator import simulate, validate
-from dagsched.workflow import Task
+from dagsched.run_policy import simulate
+from dagsched.simulator import validate
+from dagsched.simulator.observation import ObservedState
+from dagsched.task import Task
 from tests.handmade import one_workflow
 from tests.simulator.test_hand_worked import decisions, rows
 

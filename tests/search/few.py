@@ -13,11 +13,12 @@ from copy import copy
 import numpy as np
 
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.cost import TARDINESS
 from dagsched.declared import EXACT, Declared
 from dagsched.graph import upward_rank
-from dagsched.learn.arena import TARDINESS
 from dagsched.replay import Replay, SimulationOptions
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.twin import Machine, NumpyDice
 

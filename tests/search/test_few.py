@@ -12,14 +12,15 @@ from dagsched.cluster import Cluster
 from dagsched.evaluate.metrics import completion, service_level
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
+from dagsched.run_policy import simulate
 from dagsched.search import exhaustive, rollout
 from dagsched.search.base import Desk
 from dagsched.search.mcts import MctsPolicy, TreeSearcher
 from dagsched.simulator import kernel
-from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.validate import validate
-from dagsched.workflow import IntArray, Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import IntArray, Workflow
 
 from ..handmade import many_workflows
 from .few import Known, TooManyError, draw_few, open_tasks

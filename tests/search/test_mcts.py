@@ -17,6 +17,7 @@ from dagsched.generate.kinds import KINDS
 from dagsched.policies.registry import make_policy
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
 from dagsched.search import mcts
 from dagsched.search.budget import BEGAN, EACH, Budget, begin
@@ -25,10 +26,10 @@ from dagsched.search.leaf import BROKEN, CUT, TAUGHT
 from dagsched.search.mcts import MctsPolicy
 from dagsched.search.options import SearchOptions
 from dagsched.simulator import kernel
-from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from tests.features.replays import draw_wide
 from tests.policies.leak import check_leak, decided_before, other_future
 from tests.policies.nets import random_checkpoint, saved
@@ -235,7 +236,7 @@ def test_same_seed_and_simulations_same_schedule_on_any_clock(search: str, monke
         assert same(first, run(replay, spec))
         with monkeypatch.context() as patch:
             patch.setattr(mcts, "begin", begin_too_late)
-            patch.setattr("dagsched.search.plan.time", SlowClock())
+            patch.setattr("dagsched.search.plan_search.time", SlowClock())
             assert same(first, run(replay, spec))
     assert make_policy(spec).reproducible
 

@@ -86,7 +86,7 @@ def test_it_never_generates_more_schedules_than_the_limit() -> None:
 
 def test_search_ends_at_the_bound() -> None:
     from dagsched.cluster import Cluster
-    from dagsched.workflow import Task
+    from dagsched.task import Task
 
     from ..handmade import one_workflow
 

@@ -10,7 +10,7 @@ from dagsched.replay import Replay
 from dagsched.search.contained import best_of, follow, roll_out
 from dagsched.search.nodes import NodeSearch
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task
+from dagsched.task import Task
 
 from ..handmade import one_workflow, two_groups
 from ..policies.test_listing import random_replay

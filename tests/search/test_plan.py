@@ -19,12 +19,14 @@ from dagsched.generate.kinds import KINDS
 from dagsched.generate.suite import Suite
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.search.contained import contained_specs, follow, roll_out
-from dagsched.search.plan import PlanResult, Progress, begin_plan, plan_batch
-from dagsched.simulator.simulate import simulate
+from dagsched.search.plan import begin_plan, plan_batch
+from dagsched.search.plan_search import PlanResult, Progress
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 
 from ..handmade import many_workflows, one_workflow, two_groups
 from ..policies.test_listing import random_replay

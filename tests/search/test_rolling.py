@@ -12,14 +12,14 @@ from scipy.stats import lognorm
 from dagsched.cluster import Cluster
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.schedule import WAIT, Schedule
 from dagsched.search import rolling
 from dagsched.search.base import RACED
 from dagsched.search.mcts import MctsPolicy, RaceSearcher
-from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task
+from dagsched.task import Task
 from tests.policies.leak import check_leak, decided_before
 
 from ..handmade import one_workflow

@@ -14,7 +14,8 @@ from dagsched.search.leaf import new_leaf
 from dagsched.search.mcts import MctsPolicy, TreeSearcher
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 
 from ..handmade import many_workflows
 

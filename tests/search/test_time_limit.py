@@ -14,14 +14,14 @@ from dagsched.policies.listing import KINDS, ListPlanner
 from dagsched.policies.registry import make_policy
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay
+from dagsched.run_policy import simulate
 from dagsched.search import allowance as clock
 from dagsched.search.allowance import Allowance, OutOfTimeError
 from dagsched.search.contained import BOOKING, Roller, contained_specs, followed, plan_of, roll_out
 from dagsched.search.plan import begin_plan, plan_batch
-from dagsched.simulator.simulate import simulate
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.validate import validate
-from dagsched.workflow import Task
+from dagsched.task import Task
 
 from ..handmade import one_workflow, two_groups
 from ..policies.test_listing import random_replay

@@ -9,12 +9,13 @@ from dagsched.cluster import Cluster
 from dagsched.env import WorkflowEnv
 from dagsched.errors import InvalidScheduleError
 from dagsched.evaluate.metrics import metrics
+from dagsched.policies.function import FunctionPolicy
 from dagsched.policies.registry import list_policies
-from dagsched.policies.runners import FunctionPolicy
 from dagsched.replay import Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.schedule import WAIT
-from dagsched.simulator import Simulator, simulate, validate
-from dagsched.workflow import Task
+from dagsched.simulator import Simulator, validate
+from dagsched.task import Task
 from tests.env.play import play
 from tests.handmade import changed
 from tests.simulator.test_hand_worked import decisions, stream

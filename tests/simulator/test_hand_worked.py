@@ -10,9 +10,11 @@ import pytest
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import PolicyError
 from dagsched.replay import Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.schedule import WAIT, Schedule
-from dagsched.simulator import Simulator, simulate, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.simulator import Simulator, validate
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.handmade import one_workflow, two_groups
 

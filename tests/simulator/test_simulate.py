@@ -12,8 +12,10 @@ from dagsched.cluster import Cluster, NodeGroup
 from dagsched.evaluate.metrics import metrics
 from dagsched.evaluate.scenario import Stream, stream_seed
 from dagsched.replay import Replay
-from dagsched.simulator import Simulator, simulate, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.run_policy import simulate
+from dagsched.simulator import Simulator, validate
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 POOL = Cluster.pooled({"cpu": 4})

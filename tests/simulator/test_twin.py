@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dagsched import graph
-from dagsched.policies.base import ObservedState
+from dagsched.policies.function import FunctionPolicy
 from dagsched.policies.registry import list_policies
-from dagsched.policies.runners import FunctionPolicy
 from dagsched.replay import PLACEMENTS, Replay, SimulationOptions
+from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
-from dagsched.simulator import Simulator, simulate, validate
+from dagsched.simulator import Simulator, validate
+from dagsched.simulator.observation import ObservedState
 from tests.twin import (
     RULE_NAMES,
     WAIT,

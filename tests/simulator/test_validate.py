@@ -16,7 +16,8 @@ from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
 from dagsched.simulator.start_times import schedule_from_starts, validate_start_times
 from dagsched.simulator.validate import REASONS, validate
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.handmade import (
     changed,
@@ -413,13 +414,13 @@ def test_list_schedules_of_random_workloads_are_accepted(seed: int) -> None:
     ids=str,
 )
 def test_schedules_of_the_simulator_are_accepted(policy: str, options: dict[str, object]) -> None:
-    from dagsched.simulator import simulate
+    from dagsched.run_policy import simulate
 
     validate(simulate(random_replay(11, **options), policy))
 
 
 def test_the_simulator_finishes_zero_duration_work_with_more_instances_than_fit() -> None:
-    from dagsched.simulator import simulate
+    from dagsched.run_policy import simulate
 
     tasks = [Task("a", 1, instances=5), Task("z", 0, {"cpu": 3}, instances=3), Task("b", 1)]
     validate(simulate(one_workflow(tasks, Cluster.pooled({"cpu": 4})), "critical-path"))

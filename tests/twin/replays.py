@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.declared import EXACT, Declared
 from dagsched.replay import PLACEMENTS, Replay, SimulationOptions
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import numpy as np
 from dagsched.errors import ConfigError
 from dagsched.evaluate.columns import direction, display, metric_label
 from dagsched.evaluate.contribution import contribution
-from dagsched.evaluate.effects import OBJECTIVE_METRIC, effects, head_metrics, is_relative, verdict
+from dagsched.evaluate.effects import effects, head_metrics, is_relative, verdict
 from dagsched.evaluate.gantt import gantt_chart
 from dagsched.evaluate.report.data import (
     Gantt,
@@ -36,6 +36,7 @@ from dagsched.evaluate.statistics import (
     workload_means,
 )
 from dagsched.evaluate.table import ResultTable, Row
+from dagsched.objective import OBJECTIVES, ObjectiveName
 from dagsched.schedule import Schedule
 from dagsched.workflow import FloatArray
 
@@ -47,7 +48,7 @@ def build_report(
     rows: Sequence[Row],
     schedules: Sequence[Schedule] = (),
     provenance: Mapping[str, object] | None = None,
-    objective: str = "makespan",
+    objective: ObjectiveName = "makespan",
     *,
     title: str = "Scheduler comparison",
     timings: Sequence[Row] = (),
@@ -69,11 +70,11 @@ def build_report(
     Raises:
         ConfigError: for no rows, rows that are no results or an unknown objective.
     """
-    if objective not in OBJECTIVE_METRIC:
-        raise ConfigError(f"objective is {objective!r}, expected one of {', '.join(OBJECTIVE_METRIC)}")
+    if objective not in OBJECTIVES:
+        raise ConfigError(f"objective is {objective!r}, expected one of {', '.join(OBJECTIVES)}")
     table = ResultTable.from_rows(rows)
     sentence = verdict(table, objective)
-    metric = OBJECTIVE_METRIC[objective]
+    metric = OBJECTIVES[objective].metric
     if not table.has(metric):
         metric = next((m for m in ("makespan", *table.metrics) if table.has(m)), "makespan")
     ranking = effects(table, metric)

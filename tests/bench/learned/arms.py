@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from dagsched.errors import ConfigError
-from dagsched.learn.checkpoint import load_checkpoint
-from dagsched.learn.choice import read_index
 from dagsched.learn.run_folder import STATE
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.models.checkpoint import load_checkpoint
+from dagsched.models.index import read_index
 from dagsched.workflow import FloatArray
 from tests.bench.figure import Skip
 from tests.bench.learned.families import RUN, is_finished

@@ -15,14 +15,16 @@ from pathlib import Path
 
 import numpy as np
 
+from dagsched.cost import cost_function
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.files import write_atomic
-from dagsched.learn.arena import Arena, Objective, cost_function
-from dagsched.learn.checkpoint import load_checkpoint
+from dagsched.learn.arena import Arena
 from dagsched.learn.confirm import checkpoint_costs
 from dagsched.learn.standard import best_rules, rule_costs
+from dagsched.models.checkpoint import load_checkpoint
+from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
-from dagsched.simulator import simulate
+from dagsched.run_policy import simulate
 from dagsched.workflow import FloatArray
 from tests.bench.learned.families import FAMILIES, RUN, Family
 
@@ -31,7 +33,7 @@ from tests.bench.learned.families import FAMILIES, RUN, Family
 class Judged:
     """Costs ``[N]`` on the test replays of a family."""
 
-    objective: Objective
+    objective: ObjectiveName
     columns: dict[str, FloatArray] = field(default_factory=dict)
 
     @property

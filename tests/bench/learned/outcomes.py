@@ -13,7 +13,7 @@ from dagsched.errors import DagschedError
 from dagsched.evaluate.metrics import completion, service_level, waiting
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
-from dagsched.simulator import simulate
+from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate
 from dagsched.workflow import FloatArray
 from tests.bench.learned.rows import note

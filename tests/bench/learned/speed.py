@@ -15,17 +15,19 @@ from dagsched.features.linear import start_weights
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, MOST_CANDIDATES, NODE_FEATURES, TASK_NAMES, columns
 from dagsched.generate.suite import Suite
 from dagsched.learn.arena import Arena, linear_costs
-from dagsched.learn.checkpoint import Checkpoint, choose, load_checkpoint
 from dagsched.learn.learner import Learner
 from dagsched.learn.network_steps import ppo_step
 from dagsched.learn.ppo_settings import PPOSettings
 from dagsched.learn.rollout import NetworkArena
+from dagsched.models.checkpoint import Checkpoint, load_checkpoint
+from dagsched.models.index import choose
 from dagsched.nn.config import NetworkConfig
 from dagsched.policies.learned import LinearRunner, NetworkRunner, make_runner
 from dagsched.policies.learned_kernel import COUNT
 from dagsched.replay import Replay
 from dagsched.simulator import Simulator, kernel
-from dagsched.workflow import Task, Workflow
+from dagsched.task import Task
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.bench.learned.rows import head, note, row
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dagsched.generate.suite import Split, Suite
-from dagsched.learn.arena import Objective
 from dagsched.learn.standard import SCREENED, best_rules, standard_rules
+from dagsched.objective import ObjectiveName
 from dagsched.policies.registry import list_policies
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray
@@ -92,7 +92,7 @@ def compare(suite: Suite, options: Namespace, rules: Sequence[str], label: str =
     """
     test = _replays(suite, "test", options.limit)
     streams = suite.objective != "makespan"
-    goals: tuple[Objective, ...] = (
+    goals: tuple[ObjectiveName, ...] = (
         ("flow_time", "slo") if streams and suite.deadlines is not None else (suite.objective,)
     )
     best = {goal: _best_on_validation(suite, goal, options, large) for goal in goals}
@@ -134,7 +134,7 @@ def _means(found: dict[str, Outcomes], streams: bool) -> None:
 def _differences(
     found: dict[str, Outcomes],
     learned: Sequence[str],
-    best: dict[Objective, str],
+    best: dict[ObjectiveName, str],
     what: str,
     value: Callable[[Outcomes], FloatArray],
 ) -> None:
@@ -150,7 +150,7 @@ def _differences(
             row(name, *(effect(value(found[spec].first(count)), value(it)) for spec in learned), count)
 
 
-def _best_on_validation(suite: Suite, goal: Objective, options: Namespace, large: bool) -> str:
+def _best_on_validation(suite: Suite, goal: ObjectiveName, options: Namespace, large: bool) -> str:
     if not large:
         return best_rules(_replays(suite, "validation", options.limit), goal).best
     quick = [p.name for p in list_policies() if p.kind == "rule" and p.name not in (*SLOW, "random")]

@@ -15,7 +15,7 @@ from dagsched.errors import ConfigError
 from dagsched.interrupts import remembered_interrupts
 from dagsched.learn.config import TrainConfig
 from dagsched.learn.trainer import Trainer
-from dagsched.simulator import warmup as compile_all
+from dagsched.run_policy import warmup as compile_all
 from tests.bench.learned.families import ARMS, FAMILIES, RECIPE, is_finished
 from tests.bench.learned.rows import head, note, row
 

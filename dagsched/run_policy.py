@@ -1,4 +1,4 @@
-"""The front door of the simulator: one replay, one policy, one schedule."""
+"""One replay, one policy, one schedule; and what policies run on, compiled beforehand."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import contextlib
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dagsched.checks import check_type
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError, PolicyError
+from dagsched.policies.base import Policy
+from dagsched.policies.info import parse_spec
+from dagsched.policies.registry import list_policies, make_policy
+from dagsched.processes import serve
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.task import Task
 from dagsched.texts import described
-
-if TYPE_CHECKING:
-    from dagsched.policies.base import Policy
+from dagsched.workflow import Workflow
+from dagsched.workload import Workload
 
 TIMED_DECISIONS = 2_000
 """With timings on, this many decisions are taken one by one; the rest of the replay runs compiled."""
@@ -38,11 +43,10 @@ def simulate(
     Raises:
         PolicyError: for an unknown policy, or one that cannot handle this replay.
     """
+    check_type(replay, Replay, "replay")
     if isinstance(policy_seed, bool) or not isinstance(policy_seed, int) or not 0 <= policy_seed < 2**63:
         raise ConfigError(f"policy_seed is {policy_seed!r}, expected a whole number from 0 to 2^63 - 1")
     if isinstance(policy, str):
-        from dagsched.policies.registry import make_policy
-
         policy = make_policy(policy)
     elif not callable(getattr(policy, "begin", None)):
         raise PolicyError(f"policy is {described(policy)}, expected a spec such as 'heft' or a policy")
@@ -62,8 +66,6 @@ def simulate(
 
 @lru_cache(maxsize=1)
 def _tiny() -> Replay:
-    from dagsched.workflow import Task, Workflow
-    from dagsched.workload import Workload
 
     tasks = [Task("a", 2.0), Task("b", 1.0, parents=("a",), edge_bytes={"a": 1.0}), Task("c", 1.0, parents=("a",))]
     return Replay.build(Workload("warmup", (Workflow.from_tasks("w", tasks),)))
@@ -75,8 +77,6 @@ def load_kernels(spec: str) -> None:
 
     Where no shipped checkpoint fits the tiny replay, a learned policy is left to compile when it first runs.
     """
-    from dagsched.policies.registry import list_policies, parse_spec
-
     kinds = {info.name: info.kind for info in list_policies() if not info.name.endswith("-sample")}
     kind = kinds.get(parse_spec(spec)[0])
     if kind in ("rule", "list"):
@@ -96,8 +96,6 @@ def _load_planner(spec: str) -> None:
 
 def _load_searches(spec: str, half: int) -> None:
     """The tree that sees all orders, or the other kinds of search: each takes about as long to compile as the rules."""
-    from dagsched.policies.registry import parse_spec
-
     name, given = parse_spec(spec)
     kept = [f"{key}={given[key]}" for key in ("leaf", "select", "wait") if key in given]
     crowd = [("a", 1.0, 2), ("b", 1.0, 2), ("c", 1.0, 2), ("d", 1.0, 2)]  # no search ends at the lower bound
@@ -116,16 +114,11 @@ def _load_searches(spec: str, half: int) -> None:
 
 def _project(cluster: Cluster, tasks: Sequence[tuple[Any, ...]], sigma: float = 0.0) -> Replay:
     """From (name, seconds, cores, parents...)."""
-    from dagsched.workflow import Task, Workflow
-    from dagsched.workload import Workload
-
     made = [Task(name, seconds, {"cpu": cores}, parents) for name, seconds, cores, *parents in tasks]
     return Replay.build(Workload("warmup", (Workflow.from_tasks("w", made),)), cluster, sigma=sigma)
 
 
 def _compile_half(half: int) -> None:
-    from dagsched.policies.registry import list_policies
-
     if half == 0:
         for info in list_policies():
             if info.kind != "planner":
@@ -139,13 +132,9 @@ def warmup(processes: int = 1) -> None:
     Args:
         processes: 2 = compile two halves of about equal work side by side, which takes two thirds of the time.
     """
-    from dagsched.policies.registry import list_policies
-
     if processes > 1:
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
-
-        from dagsched.processes import serve
 
         with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), serve) as pool:
             list(pool.map(_compile_half, (0, 1)))

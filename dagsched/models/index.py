@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from dagsched import graph
 from dagsched.errors import CheckpointError
 from dagsched.files import exists
-from dagsched.learn.checkpoint_files import read_folder
-from dagsched.learn.config_file import explain
+from dagsched.models.folder import read_folder
+from dagsched.pydantic_text import explain
 from dagsched.replay import Replay
 
 INDEX = "index.json"
@@ -136,16 +136,3 @@ def choose(folder: str | Path, replay: Replay, objective: str | None = None, pol
         f"there is {known}; name one with --checkpoint {folder}/PATH, ask for another --objective, or train one with "
         f"dagsched train"
     )
-
-
-def check_folder(folder: Path) -> None:
-    """Read every checkpoint of a folder, so that a broken one shows before anything runs.
-
-    Raises:
-        CheckpointError: if one cannot be used, or there is none.
-    """
-    from dagsched.learn.checkpoint import load_checkpoint
-
-    indexed = exists(folder / INDEX)
-    for path in [entry.path for entry in read_index(folder).checkpoints] if indexed else ["."]:
-        load_checkpoint(folder / path)

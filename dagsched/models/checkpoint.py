@@ -6,7 +6,7 @@
     card.json          kind, objective, base priority, shape, digest of all content, and where it comes from
     card.md            the same for people
 
-Instead of a policy a folder may hold an ``index.json`` that names one for each family: :func:`choose`.
+Instead of a policy a folder may hold an ``index.json`` that names one for each family: :mod:`dagsched.models.index`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.checks import as_number
-from dagsched.declared import OBJECTIVES
 from dagsched.errors import CheckpointError, ConfigError
 from dagsched.features import schema
 from dagsched.features.builder import Normaliser
-from dagsched.learn.checkpoint_files import read_folder, write_folder
-from dagsched.learn.checkpoint_parts import card_text, check_schema, listed, read_json, read_tensors
-from dagsched.learn.choice import choose
+from dagsched.files import exists
+from dagsched.models.folder import read_folder, write_folder
+from dagsched.models.index import INDEX, read_index
+from dagsched.models.parts import card_text, check_schema, listed, read_json, read_tensors
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.shapes import weight_shapes
+from dagsched.objective import OBJECTIVES, is_objective
 from dagsched.texts import described
 from dagsched.workflow import FloatArray
 
@@ -159,7 +160,7 @@ def _check(path: Path, checkpoint: Checkpoint) -> None:
     """Everything that must hold for any checkpoint, read or about to be written."""
     if checkpoint.kind not in KINDS:
         raise CheckpointError(f"{path}: kind is {checkpoint.kind!r}, expected one of {', '.join(KINDS)}")
-    if checkpoint.objective not in OBJECTIVES:
+    if not is_objective(checkpoint.objective):
         raise CheckpointError(f"{path}: objective is {checkpoint.objective!r}, expected one of {', '.join(OBJECTIVES)}")
     if checkpoint.base.shape != (len(schema.TASK_NAMES),) or not np.isfinite(checkpoint.base).all():
         raise CheckpointError(
@@ -225,4 +226,12 @@ def _pretty(value: object) -> bytes:
     return (json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode()
 
 
-__all__ = ["Checkpoint", "choose", "load_checkpoint", "save_checkpoint"]
+def check_folder(folder: Path) -> None:
+    """Read every checkpoint of a folder, so that a broken one shows before anything runs.
+
+    Raises:
+        CheckpointError: if one cannot be used, or there is none.
+    """
+    indexed = exists(folder / INDEX)
+    for path in [entry.path for entry in read_index(folder).checkpoints] if indexed else ["."]:
+        load_checkpoint(folder / path)

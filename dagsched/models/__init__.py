@@ -1,0 +1,1 @@
+"""Trained models on disk: reading, checking, writing, and the index that chooses one. Nothing of training."""

@@ -1,0 +1,48 @@
+"""What the registry knows of a policy, and the spec ``name[:key=value]...`` that makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dagsched.errors import PolicyError
+from dagsched.policies.base import Policy
+
+Options = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInfo:
+    """One registered policy.
+
+    Attributes:
+        name: what a spec begins with.
+        description: one line.
+        kind: ``rule``, ``list`` (static list scheduler), ``search``, ``learned``, ``planner`` or ``exact``.
+        options: option names with their meaning.
+        make: builds the policy from (full spec, options).
+    """
+
+    name: str
+    description: str
+    kind: str
+    make: Callable[[str, Options], Policy] = field(repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """Split ``name:key=value:...`` into the name and its options.
+
+    Raises:
+        PolicyError: for an option without ``=`` or a repeated one.
+    """
+    name, *parts = spec.strip().split(":")
+    options: dict[str, str] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or not key or not value:
+            raise PolicyError(f"policy {spec!r}: option {part!r} is not of the form key=value")
+        if key in options:
+            raise PolicyError(f"policy {spec!r}: option {key!r} is given twice")
+        options[key] = value
+    return name, options
