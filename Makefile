@@ -34,7 +34,7 @@ lint: $(TEST_STAMP)
 	$(RUN) -m ruff check dagsched tests
 	$(RUN) -m ruff format --check dagsched tests
 	$(RUN) -m mypy
-	$(VENV)/bin/lint-imports --quiet
+	$(VENV)/bin/lint-imports --no-cache
 
 format: $(TEST_STAMP)
 	$(RUN) -m ruff check --fix dagsched tests

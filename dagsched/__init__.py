@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dagsched.version import VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from dagsched.cluster import Cluster, NodeGroup
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
         PolicyError,
     )
     from dagsched.evaluate.compare import Comparison, compare_baselines
+    from dagsched.evaluate.metrics import metrics
     from dagsched.formats import load, save
+    from dagsched.policies.base import Policy, ScoreFunction
     from dagsched.policies.registry import list_policies
     from dagsched.replay import Replay, SimulationOptions
     from dagsched.run_policy import simulate
@@ -64,6 +67,7 @@ _HOME = {
     "Workload": "dagsched.workload",
     "compare_baselines": "dagsched.evaluate.compare",
     "list_policies": "dagsched.policies.registry",
+    "metrics": "dagsched.evaluate.metrics",
     "load": "dagsched.formats",
     "save": "dagsched.formats",
     "simulate": "dagsched.run_policy",
@@ -95,6 +99,7 @@ __all__ = [
     "compare_baselines",
     "list_policies",
     "load",
+    "metrics",
     "replay",
     "save",
     "simulate",
@@ -103,28 +108,30 @@ __all__ = [
 
 
 def replay(
-    workload: Workload,
+    workload: Workload | Workflow | Sequence[Workflow] | str | Path,
     cluster: Cluster | str | Path | None = None,
-    policy: str = "critical-path",
+    policy: str | Policy | ScoreFunction = "critical-path",
     seed: int = 0,
     sigma: float = 0.0,
     closed: bool | None = None,
     objective: str | None = None,
-    noise: str | None = None,
+    noise: float | str | None = None,
     **options: Any,
 ) -> Schedule:
     """Run one policy on a workload and return its schedule.
 
     Args:
-        workload: what to run, for example ``load(path)[0]``.
+        workload: what to run, for example ``load(path)[0]``; also workflows, or a path with one workload.
         cluster: where, also a YAML file or the name of a shipped one; by default the workload's own cluster, else the
             shipped ``default`` (14 nodes).
-        policy: spec ``name[:key=value]...`` (see :func:`list_policies`) or ``path/to/file.py:function``.
+        policy: spec ``name[:key=value]...`` (see :func:`list_policies`), ``path/to/file.py:function``, a function of an
+            :class:`ObservedState` that scores the eligible tasks, or a policy object.
         seed: of the duration noise and of the policy's own random stream.
-        sigma: spread of lognormal noise around the estimates; 0 keeps the recorded durations.
+        sigma: the same as ``noise`` with a number.
         closed: whether everything is known at the start; by default as the workload says (:mod:`dagsched.declared`).
         objective: ``makespan``, ``flow_time`` or ``slo``: what planners and learned policies make small; likewise.
-        noise: ``exact`` or ``unknown``: what policies are told of the estimates of recorded durations; likewise.
+        noise: spread of lognormal noise around the estimates, where 0 keeps the recorded durations; or ``exact`` or
+            ``unknown``: what policies are told of the estimates of recorded durations.
         options: fields of :class:`SimulationOptions`: ``placement``, ``decision_interval`` and ``max_wait`` in
             seconds, ``instances_per_decision``.
 
@@ -137,6 +144,7 @@ def replay(
     from dagsched.declared import Declared, parse_noise
     from dagsched.errors import ConfigError
     from dagsched.evaluate.scenario import Stream, stream_seed
+    from dagsched.formats import workload_of
     from dagsched.replay import Replay, SimulationOptions
     from dagsched.run_policy import simulate
 
@@ -145,14 +153,14 @@ def replay(
         if name not in known:
             raise ConfigError(f"replay: unknown option {name!r}; known options: {', '.join(known)}")
     where = cluster_named(cluster)
-    model = None if noise is None else parse_noise(noise)[1]
-    if noise is not None and model is None:
-        raise ConfigError(f"noise is {noise!r}, expected exact or unknown; a spread is given as sigma")
+    drawn, model = (sigma, None) if noise is None else parse_noise(noise)
+    if noise is not None and sigma and drawn != sigma:
+        raise ConfigError(f"noise is {noise!r} and sigma {sigma!r}: two names for one thing; give one of them")
     built = Replay.build(
-        workload,
+        workload_of(workload),
         where,
         seed=seed,
-        sigma=sigma,
+        sigma=drawn,
         options=SimulationOptions(**options),
         declared=Declared(closed=closed, objective=objective, noise=model),  # type: ignore[arg-type]
     )

@@ -173,6 +173,11 @@ class Cluster:
         """``[N]`` such as ``fast/0``."""
         return tuple(f"{group.name}/{i}" for group in self.groups for i in range(group.nodes))
 
+    def __repr__(self) -> str:
+        few = ", ".join(f"{group.nodes} {group.name}" for group in self.groups[:6])
+        more = f" and {len(self.groups) - 6} more groups" if len(self.groups) > 6 else ""
+        return f"Cluster({self.name!r}, {self.node_count} nodes: {few}{more}; {', '.join(self.resources[:6])})"
+
     @classmethod
     def pooled(cls, capacity: Mapping[str, float], *, name: str = "pool") -> Cluster:
         """One node that holds all of every resource, as in RCPSP."""

@@ -203,6 +203,10 @@ class Replay:
         _check_starts(replay)
         return replay
 
+    def __repr__(self) -> str:
+        size = f"{len(self)} tasks of {len(self.workflows)} workflows"
+        return f"Replay({self.workload.name!r}, {size}, on {self.cluster!r}, {self.nature})"
+
     def __len__(self) -> int:
         return len(self.workflow_of)
 

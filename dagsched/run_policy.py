@@ -6,14 +6,15 @@ import contextlib
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from dagsched.checks import check_type
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError, PolicyError
-from dagsched.policies.base import Policy
+from dagsched.policies.base import Policy, ScoreFunction
+from dagsched.policies.function import FunctionPolicy
 from dagsched.policies.info import parse_spec
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.processes import serve
@@ -30,30 +31,32 @@ TIMED_DECISIONS = 2_000
 
 
 def simulate(
-    replay: Replay, policy: str | Policy = "critical-path", *, timings: bool = False, policy_seed: int = 0
+    replay: Replay,
+    policy: str | Policy | ScoreFunction = "critical-path",
+    *,
+    timings: bool = False,
+    policy_seed: int = 0,
 ) -> Schedule:
     """Run a policy on a replay to the end.
 
     Args:
         replay: what to run.
-        policy: a spec such as ``"heft"`` or ``"sampling:n=1000"``, or a policy object.
+        policy: a spec such as ``"heft"`` or ``"sampling:n=1000"``, a function of an ``ObservedState``, or a policy.
         timings: measure the wall-clock ms of the first decisions (``schedule.timings_ms``).
         policy_seed: for policies and placements with a random stream of their own; never the replay's seed.
 
     Raises:
         PolicyError: for an unknown policy, or one that cannot handle this replay.
+        TypeError: for something else than a replay or a policy.
     """
     check_type(replay, Replay, "replay")
     if isinstance(policy_seed, bool) or not isinstance(policy_seed, int) or not 0 <= policy_seed < 2**63:
         raise ConfigError(f"policy_seed is {policy_seed!r}, expected a whole number from 0 to 2^63 - 1")
-    if isinstance(policy, str):
-        policy = make_policy(policy)
-    elif not callable(getattr(policy, "begin", None)):
-        raise PolicyError(f"policy is {described(policy)}, expected a spec such as 'heft' or a policy")
-    if timings and ".py:" not in policy.name:
-        load_kernels(policy.name)
+    chosen = as_policy(policy)
+    if timings and ".py:" not in chosen.name:
+        load_kernels(chosen.name)
     simulator = Simulator(replay, policy_seed=policy_seed)
-    run = policy.begin(simulator)
+    run = chosen.begin(simulator)
     elapsed: list[float] = []
     while timings and len(elapsed) < TIMED_DECISIONS and not simulator.done:
         begin = time.perf_counter()
@@ -61,7 +64,23 @@ def simulate(
         elapsed.append((time.perf_counter() - begin) * 1e3)
     if not simulator.done:
         run(MANY)
-    return simulator.schedule(policy.name, timings_ms=np.array(elapsed))
+    return simulator.schedule(chosen.name, timings_ms=np.array(elapsed))
+
+
+def as_policy(policy: object) -> Policy:
+    """A policy from its spec, a function of an ``ObservedState``, or itself.
+
+    Raises:
+        PolicyError: for an unknown spec.
+        TypeError: for anything else.
+    """
+    if isinstance(policy, str):
+        return make_policy(policy)
+    if callable(getattr(policy, "begin", None)):
+        return cast("Policy", policy)
+    if callable(policy) and not isinstance(policy, type):
+        return FunctionPolicy(getattr(policy, "__name__", "function"), cast("ScoreFunction", policy))
+    raise TypeError(f"policy is {described(policy)}, expected a spec such as 'heft', a function or a policy")
 
 
 @lru_cache(maxsize=1)

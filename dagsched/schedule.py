@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from dagsched.frames import data_frame
 from dagsched.frozen import restore
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 WAIT = -1
 """The action that starts nothing and lets time pass."""
@@ -52,6 +59,36 @@ class Schedule:
             value = getattr(self, name)
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    def __repr__(self) -> str:
+        return f"Schedule({self.policy!r} on {self.replay!r}, makespan {self.makespan:g} s)"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each allocation: workflow, task, node, group, instances, start, execution and finish in seconds.
+
+        Raises:
+            ConfigError: if pandas is not installed.
+        """
+        replay = self.replay
+        names = [replay.task_name(int(task)) for task in self.task]
+        groups = [group.name for group in replay.cluster.groups]
+        return data_frame(
+            {
+                "workflow": [workflow for workflow, _ in names],
+                "task": [task for _, task in names],
+                "node": self.node,
+                "group": [groups[group] for group in replay.cluster.node_group[self.node]],
+                "instances": self.count,
+                "start": self.start,
+                "execution": self.execution,
+                "finish": self.finish,
+            }
+        )
+
+    def plot(self) -> Figure:
+        """The Gantt chart as a matplotlib figure; ``dagsched.evaluate.gantt.save_gantt`` writes it to a file."""
+        drawing = import_module("dagsched.evaluate.gantt")  # by name: pictures stand above
+        return cast("Figure", drawing.gantt_figure(self))
 
     @property
     def task_finish(self) -> FloatArray:

@@ -13,6 +13,16 @@ from dagsched.files import exists
 _PACKAGE = Path(__file__).resolve().parent
 
 
+def existing_or_shipped(path: Path) -> Path:
+    """The path itself or, where ``workloads/...`` does not exist, the shipped file or folder of that name."""
+    if path.is_absolute() or path.parts[:1] != ("workloads",) or ".." in path.parts or exists(path):
+        return path
+    try:
+        return shipped(path.as_posix())
+    except ConfigError:
+        return path  # left to the reader, which says what is missing
+
+
 def shipped(relative: str) -> Path:
     """Path of a shipped file or folder such as ``workloads/clusters/default.yaml``.
 

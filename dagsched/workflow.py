@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from dagsched.texts import described, one_line
 
 if TYPE_CHECKING:
     import networkx as nx
+    from matplotlib.figure import Figure
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -289,6 +291,16 @@ class Workflow:
         digest = hashlib.sha256()
         self.digest_into(digest)
         return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        due = "" if self.deadline is None else f", deadline {self.deadline:g} s"
+        edges = len(self.parent_idx)
+        return f"Workflow({self.name!r}, {len(self)} tasks, {edges} edges, arrival {self.arrival:g} s{due})"
+
+    def plot(self) -> Figure:
+        """The graph as a matplotlib figure; ``dagsched.evaluate.dag_plot.save_dag`` writes it to a file."""
+        drawing = import_module("dagsched.evaluate.dag_plot")  # by name: pictures stand above
+        return cast("Figure", drawing.dag_figure(self))
 
     def to_networkx(self) -> nx.DiGraph:
         """A ``networkx.DiGraph`` with the task fields as node attributes and ``bytes`` on edges.

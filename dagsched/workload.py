@@ -120,6 +120,10 @@ class Workload:
                 raise InvalidWorkflowError(f"workload {described(self.name)}: {what} is {found}, expected {expected}")
         object.__setattr__(self, "known_makespan", makespan)
 
+    def __repr__(self) -> str:
+        cluster = "" if self.cluster is None else f", on {self.cluster!r}"
+        return f"Workload({self.name!r}, {len(self.workflows)} workflows, {self.task_count} tasks{cluster})"
+
     @property
     def task_count(self) -> int:
         """Number of tasks over all workflows."""

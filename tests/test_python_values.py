@@ -149,7 +149,13 @@ CALLS: tuple[tuple[Callable[..., object], Mapping[str, tuple[object, ...]]], ...
     (due, {"workload": LISTS, "factor": NUMBERS, "seed": NUMBERS, "cluster": TEXTS}),
 )  # fmt: skip
 
-WORDS = {"sigma": "noise", "inputs": "", "group_durations": "duration on group", "factor": "deadlines"}
+WORDS = {
+    "sigma": "noise",
+    "inputs": "",
+    "group_durations": "duration on group",
+    "factor": "deadlines",
+    "workload": "ab: cannot be read",
+}
 """What an error says in place of the name of the argument; a file of inputs that is missing is named itself."""
 
 

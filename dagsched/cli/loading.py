@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagsched.files import exists
-
 if TYPE_CHECKING:
     from dagsched.workload import Workload
 
@@ -44,16 +42,11 @@ def existing_one(path: Path) -> Path:
     So the examples of the help also run outside a checkout. Anything else that is missing is left to the reader.
     """
     from dagsched.cli.console import say
-    from dagsched.errors import ConfigError
-    from dagsched.shipped import shipped
+    from dagsched.shipped import existing_or_shipped
 
-    if path.is_absolute() or path.parts[:1] != ("workloads",) or ".." in path.parts or exists(path):
-        return path
-    try:
-        found = shipped(path.as_posix())
-    except ConfigError:
-        return path
-    say(f"{path}: not in this folder; reading the shipped {found}")
+    found = existing_or_shipped(path)
+    if found != path:
+        say(f"{path}: not in this folder; reading the shipped {found}")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.evaluate.gantt import _draw
+from dagsched.evaluate.gantt import draw_gantt
 from dagsched.schedule import Schedule
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
@@ -42,7 +42,7 @@ def picture(simulator: Simulator) -> NDArray[np.uint8]:
 
     schedule = so_far(simulator)
     with style():
-        figure = _draw(schedule)
+        figure = draw_gantt(schedule)
         figure.set_size_inches(WIDTH, HEIGHT)
         figure.set_dpi(DPI)
         title = picture_text(f"{schedule.replay.workload.name}: {simulator.now:,.6g} s")

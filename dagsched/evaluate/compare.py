@@ -32,17 +32,20 @@ from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
 from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, default_jobs, run_jobs, split
 from dagsched.evaluate.scenario import agreed_objective, build_replay, cluster_of, nature_of, prepare
+from dagsched.formats import load, workload_of
 from dagsched.locks import FolderLock
 from dagsched.objective import ObjectiveName
 from dagsched.policies.registry import policy_key
 from dagsched.processes import check_spawnable, useful
 from dagsched.replay import Placement, SimulationOptions
 from dagsched.texts import described
+from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 
 __all__ = ["Comparison", "compare_baselines", "run_comparison"]
 
-Input = str | os.PathLike[str] | Workload
+Input = str | os.PathLike[str] | Workload | Workflow
+_ONE = (str, os.PathLike, Workload, Workflow)
 
 
 def compare_baselines(
@@ -77,7 +80,7 @@ def compare_baselines(
     """Run every policy on the same replays of every workload.
 
     Args:
-        inputs: files, directories or workloads, one or several.
+        inputs: files, directories, workloads or workflows, one or several.
         policies: specs (see ``dagsched policies``) or ``path/to/file.py:function``.
         cluster: a cluster, a YAML file or the name of a shipped one; by default each workload's own, else the
             shipped default.
@@ -144,18 +147,14 @@ def compare_baselines(
         raise ConfigError(f"limit is {described(limit)}, expected a whole number >= 1")
     if save_schedules and out is None:
         raise ConfigError("save_schedules needs a folder to save to; give one with out (--out DIR)")
-    many = (
-        [inputs] if isinstance(inputs, str | os.PathLike | Workload) else as_list(inputs, (str, os.PathLike, Workload))
-    )
+    many = [inputs] if isinstance(inputs, _ONE) else as_list(inputs, _ONE)
     if many is None:
         raise ConfigError(f"inputs is {described(inputs)}, expected files, folders or workloads, one or several")
     workloads: list[Workload] = []
     for entry in many:
-        if isinstance(entry, Workload):
-            workloads.append(entry)
+        if isinstance(entry, Workload | Workflow):
+            workloads.append(workload_of(entry))
         else:
-            from dagsched.formats import load
-
             workloads += load(entry, format=format, strict=strict, processors=processors, known=known)
     if objective is None and workloads:
         config = replace(config, objective=agreed_objective(workloads[:limit], config))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -76,6 +76,11 @@ class CompareConfig:
     validate: bool = True
     save_schedules: bool = False
     ablation_base: str | None = None
+
+    def __repr__(self) -> str:
+        """What differs from the defaults."""
+        own = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"CompareConfig({', '.join(f'{name}={described(value)}' for name, value in own)})"
 
     def __post_init__(self) -> None:
         _check_policies(self.policies)

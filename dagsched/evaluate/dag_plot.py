@@ -73,6 +73,19 @@ def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> 
     """
     from dagsched.evaluate.figures import save_figure, style
 
+    with style():
+        save_figure(_draw_source(source, index), path)
+
+
+def dag_figure(source: Workflow | Replay, *, index: int = 0) -> Figure:
+    """The drawing of :func:`save_dag` as a matplotlib figure, for a notebook: see :meth:`dagsched.Workflow.plot`."""
+    from dagsched.evaluate.figures import style
+
+    with style():
+        return _draw_source(source, index)
+
+
+def _draw_source(source: Workflow | Replay, index: int) -> Figure:
     if isinstance(source, Replay):
         workflow, own = source.workflows[index], slice(*source.workflow_ptr[index : index + 2].tolist())
         duration = np.empty(len(workflow))
@@ -80,8 +93,7 @@ def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> 
         where = f"on the fastest nodes of cluster {source.cluster.name}"
     else:
         workflow, duration, where = source, source.duration, "at speed 1"
-    with style():
-        save_figure(_draw(workflow, duration, where), path)
+    return _draw(workflow, duration, where)
 
 
 def _draw(workflow: Workflow, duration: FloatArray, where: str) -> Figure:

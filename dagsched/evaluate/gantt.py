@@ -134,10 +134,19 @@ def save_gantt(schedule: Schedule, path: str | Path) -> None:
     from dagsched.evaluate.figures import save_figure, style
 
     with style():
-        save_figure(_draw(schedule), path)
+        save_figure(draw_gantt(schedule), path)
 
 
-def _draw(schedule: Schedule) -> Figure:
+def gantt_figure(schedule: Schedule) -> Figure:
+    """The chart in the style of the house, for a notebook: see :meth:`dagsched.Schedule.plot`."""
+    from dagsched.evaluate.figures import style
+
+    with style():
+        return draw_gantt(schedule)
+
+
+def draw_gantt(schedule: Schedule) -> Figure:
+    """The chart as a matplotlib figure, in the style that is set."""
     from matplotlib.collections import PolyCollection
 
     from dagsched.evaluate.figures import figure, picture_text

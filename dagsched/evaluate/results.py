@@ -12,21 +12,25 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from html import escape
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagsched.evaluate.columns import UTILISATION, csv_cell, result_columns, timing_columns
+from dagsched.evaluate.columns import UTILISATION, csv_cell, display, metric_label, result_columns, timing_columns
 from dagsched.evaluate.config import CompareConfig, code_digest
 from dagsched.evaluate.effects import Effect, effects, verdict
 from dagsched.evaluate.scenario import cluster_of, nature_of
 from dagsched.evaluate.table import ResultTable, Row
 from dagsched.files import write_atomic, write_together
+from dagsched.frames import data_frame
 from dagsched.objective import OBJECTIVES
 from dagsched.texts import csv_table, shown_path
 from dagsched.workload import Workload
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dagsched.evaluate.contribution import Contribution
     from dagsched.schedule import Schedule
 
@@ -90,6 +94,28 @@ class Comparison:
     def mean(self, metric: str) -> dict[str, float]:
         """Mean of a metric by policy: over workloads, of the mean over replays."""
         return {effect.policy: effect.mean for effect in effects(self.table, metric)}
+
+    def __repr__(self) -> str:
+        replays = len({(row["workload"], row["replay"]) for row in self.rows})
+        return f"Comparison({len(self.table.policies)} policies on {replays} replays: {self.verdict})"[:480]
+
+    def _repr_html_(self) -> str:
+        """The verdict, and the metric that decides, by policy: what a notebook shows."""
+        metric = OBJECTIVES[self.config.objective].metric
+        cells = "".join(
+            f"<tr><td>{escape(policy)}</td><td style='text-align:right'>{escape(display(metric, mean))}</td></tr>"
+            for policy, mean in self.mean(metric).items()
+        )
+        head = f"<tr><th>policy</th><th>{escape(metric_label(metric))}</th></tr>"
+        return f"<p>{escape(self.verdict)}</p><table>{head}{cells}</table>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The rows of ``results.csv``: one for each workload, replay and policy.
+
+        Raises:
+            ConfigError: if pandas is not installed.
+        """
+        return data_frame(self.rows)
 
     def write(self, folder: str | Path) -> None:
         """Write results.csv, timings.csv, summary.json and report.html."""

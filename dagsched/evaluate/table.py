@@ -40,6 +40,10 @@ class ResultTable:
     metrics: tuple[str, ...]
     rows: Mapping[tuple[int, int], Row] = field(repr=False)
 
+    def __repr__(self) -> str:
+        policies = ", ".join(self.policies[:6]) + (", ..." if len(self.policies) > 6 else "")
+        return f"ResultTable({len(self.replay)} replays of {len(self.workloads)} workloads; policies: {policies})"
+
     @classmethod
     def from_rows(cls, rows: Sequence[Row]) -> ResultTable:
         """Arrange rows in any order.

@@ -7,9 +7,20 @@ May import the data model (workflow, workload, cluster, errors) and nothing else
 from __future__ import annotations
 
 from dagsched.formats.known import KnownMakespan, known_makespan
-from dagsched.formats.loading import Scan, Skipped, load, scan
+from dagsched.formats.loading import Scan, Skipped, load, scan, workload_of
 from dagsched.formats.own_writer import save
 from dagsched.formats.registry import readers
 from dagsched.formats.wfformat_writer import save_wfformat
 
-__all__ = ["KnownMakespan", "Scan", "Skipped", "known_makespan", "load", "readers", "save", "save_wfformat", "scan"]
+__all__ = [
+    "KnownMakespan",
+    "Scan",
+    "Skipped",
+    "known_makespan",
+    "load",
+    "readers",
+    "save",
+    "save_wfformat",
+    "scan",
+    "workload_of",
+]

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dagsched.checks import as_path
+from dagsched.checks import as_list, as_path
 from dagsched.errors import ConfigError, DagschedError, FormatError
 from dagsched.files import exists
 from dagsched.formats.known import is_known_table
 from dagsched.formats.registry import Reader, ReadOptions, reader_named, readers, sniff
 from dagsched.formats.source import Source, decode
-from dagsched.texts import one_line, shown_path
-from dagsched.workflow import natural_key
+from dagsched.shipped import existing_or_shipped
+from dagsched.texts import described, one_line, shown_path
+from dagsched.workflow import Workflow, natural_key
 from dagsched.workload import Workload
 
 MAX_FILES = 100_000
@@ -53,7 +54,8 @@ def load(
     """Read a workload file, or every recognised file below a directory in natural order.
 
     Args:
-        path: file or directory; gzip, byte-order marks and CRLF are understood.
+        path: file or directory; gzip, byte-order marks and CRLF are understood. ``workloads/...`` is the shipped one
+            where there is no such path.
         format: one of the names in :func:`readers`; by default recognised from the content.
         strict: make a record that would be left out (a job of a trace) an error.
         processors: machine count for STG, whose files do not say it.
@@ -68,7 +70,7 @@ def load(
         FormatError: in one line: file, record or line, field, what was found, what was expected.
         ConfigError: for an unknown format, processor count or missing ``known`` file.
     """
-    root = as_path(path)
+    root = existing_or_shipped(as_path(path))
     options = ReadOptions(strict, _processors(processors), _known(known), progress)
     found = scan(root, format=format)
     workloads: list[Workload] = []
@@ -80,6 +82,29 @@ def load(
     return _distinct(workloads, origins, root)
 
 
+def workload_of(value: object, name: str = "workload") -> Workload:
+    """A workload from what a notebook has at hand: a workload, a workflow, several workflows, or a path.
+
+    Raises:
+        ConfigError: for a path with several workloads.
+        TypeError: for anything else.
+    """
+    if isinstance(value, Workload):
+        return value
+    if isinstance(value, Workflow):
+        return Workload(value.name, (value,))
+    if isinstance(value, str | os.PathLike):
+        found = load(value)
+        if len(found) > 1:
+            names = ", ".join(workload.name for workload in found[:6])
+            raise ConfigError(f"{value}: {len(found)} workloads ({names}, ...); choose one: load(path)[0]")
+        return found[0]
+    flows = as_list(value, Workflow)
+    if not flows:
+        raise TypeError(f"{name} is {described(value)}, expected a Workload, a Workflow, a list of them, or a path")
+    return Workload(flows[0].name, tuple(flows))
+
+
 def scan(path: str | os.PathLike[str], *, format: str | None = None) -> Scan:  # noqa: A002
     """Which files :func:`load` would read, and which of a directory it leaves out.
 
@@ -87,7 +112,7 @@ def scan(path: str | os.PathLike[str], *, format: str | None = None) -> Scan:  #
         FormatError: if there is nothing to read.
         ConfigError: for an unknown format.
     """
-    root = as_path(path)
+    root = existing_or_shipped(as_path(path))
     chosen = None if format is None else reader_named(format)
     try:
         is_directory = root.is_dir()

@@ -163,7 +163,7 @@ def lasting(value: Any) -> Any:
         return {key: lasting(entry) for key, entry in value.items() if is_lasting(key)}
     if isinstance(value, list):
         return [lasting(entry) for entry in value]
-    return value
+    return value.replace(str(ROOT), "") if isinstance(value, str) else value
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
