@@ -4,6 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 # The stamp names this folder, so that a checkout that was moved or copied gets its environment anew.
 HERE := $(shell pwd | cksum | cut -d' ' -f1)
+CORE_STAMP := $(VENV)/.installed-core-$(HERE)
 TEST_STAMP := $(VENV)/.installed-test-$(HERE)
 BENCH_STAMP := $(VENV)/.installed-bench-$(HERE)
 # Trained policies stand in the demo where they ship.
@@ -13,15 +14,21 @@ DEMO := workloads/wfcommons --cluster small --arrivals poisson:0.8 --deadlines 3
   --policies mcts:simulations=32,$(LEARNED)critical-path,heft,peft,min-min,max-min,sufferage,tetris,srw,weighted-fair,edf,sjf,fcfs,random
 PYTEST := $(RUN) -m pytest -n 2 --dist loadfile
 
-.PHONY: demo test test-all bench lint format clean
+# light: the core alone, without what training needs.
+.PHONY: demo light test test-all bench lint format clean
 
-demo: $(TEST_STAMP)
+demo: $(CORE_STAMP)
 	$(RUN) -m dagsched compare $(DEMO) --jobs 2 --out runs/demo
 	@echo "Open runs/demo/report.html in a browser; the numbers are in runs/demo/results.csv."
 
 test: lint
 	$(RUN) -m dagsched warmup
 	$(PYTEST)
+
+light:
+	@test -d .venv-light || $(PYTHON) -m venv .venv-light
+	.venv-light/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	.venv-light/bin/python tests/light.py
 
 test-all: lint
 	$(RUN) -m dagsched warmup
@@ -41,14 +48,18 @@ format: $(TEST_STAMP)
 	$(RUN) -m ruff format dagsched tests
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .venv-light build dist *.egg-info
 
-$(TEST_STAMP): pyproject.toml constraints.txt
+$(CORE_STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "dagsched needs Python 3.11 or newer, $(PYTHON) is older or missing; use: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "$(PYTHON) cannot make virtual environments; install them first (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	@test -e "$@" || $(RUN) -c 'import pip' 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch "$@"
+
+$(TEST_STAMP): $(CORE_STAMP)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch "$@"
 

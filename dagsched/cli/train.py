@@ -79,10 +79,12 @@ def train(
     """
     from dagsched.cli.console import Interrupted, output, say
     from dagsched.cli.durations import parse_budget
+    from dagsched.extras import LEARN, require
     from dagsched.interrupts import remembered_interrupts
     from dagsched.learn.config import TrainConfig
 
     budget = parse_budget(time_budget)
+    require("training", "learn", LEARN)
     chosen = TrainConfig.load(config, [*(changes or []), *([] if seed is None else [f"seed={seed}"])])
     if steps is not None:
         chosen = chosen.with_steps(steps)

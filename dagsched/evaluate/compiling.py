@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from dagsched.processes import cores
 from dagsched.search.options import PLANNERS
 
 _PARTS = (("critical-path", "peft"), ("min-min", "srw"))
@@ -17,15 +16,16 @@ _PARTS = (("critical-path", "peft"), ("min-min", "srw"))
 def ensure_compiled(say: Callable[[str], None], processes: int = 1, policies: Sequence[str] = ()) -> None:
     """Compile now, with an announcement, unless the machine code is there: before any clock or process starts.
 
-    With more than one process the halves are compiled side by side. With a planner among the ``policies`` everything is
-    compiled; else what only some policies or the stepping interface need is left until it is used.
+    With more than one process, for which a script needs the usual guard, the halves are compiled side by side. With a
+    planner among the ``policies`` everything is compiled; else what only some policies or the stepping interface need
+    is left until it is used.
     """
     if any(spec.partition(":")[0] in PLANNERS for spec in policies):
         if not (is_compiled() and is_planner_compiled()):
             from dagsched.run_policy import warmup
 
             say("compiling the simulator and the planner: this happens once and takes two to four minutes")
-            warmup(min(2, cores()))
+            warmup(processes)
         return
     if is_compiled():
         return
