@@ -15,6 +15,7 @@ def policies() -> None:
     from rich.table import Table
 
     from dagsched.cli.console import output
+    from dagsched.policies.info import ALIASES
     from dagsched.policies.registry import list_policies
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -22,8 +23,9 @@ def policies() -> None:
     table.add_column("kind", no_wrap=True)
     table.add_column("what it does")
     for info in list_policies():
+        names = [info.name, *(second for second, first in ALIASES.items() if first == info.name)]
         options = [f"\n  {key}={meaning}" for key, meaning in info.options.items()]
-        table.add_row(info.name, info.kind, escape("".join([info.description, *options])))
+        table.add_row(" = ".join(names), info.kind, escape("".join([info.description, *options])))
     console = output()
     console.print(table)
     console.print("Your own rule: path/to/file.py:function, a function that scores the eligible tasks (see README).")

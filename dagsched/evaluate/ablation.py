@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 
-from dagsched.policies.info import parse_spec
+from dagsched.policies.info import parse_spec, policy_name
 from dagsched.search.options import BUDGET_MS, FALLBACK, LEAVES, PLANNERS, SELECTIONS, SearchOptions
 
 BUDGET_FACTORS = (0.25, 4.0, 16.0)
@@ -25,7 +25,7 @@ _SELECTION_WORDS = {"halving": "sequential halving", "puct": "PUCT", "uniform": 
 
 def is_planner(spec: str) -> bool:
     """Whether a spec names a planner."""
-    return spec.strip().split(":")[0] in PLANNERS
+    return policy_name(spec) in PLANNERS
 
 
 def first_planner(specs: Iterable[str]) -> str | None:

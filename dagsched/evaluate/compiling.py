@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from dagsched.policies.info import policy_name
 from dagsched.search.options import PLANNERS
 
 _PARTS = (("critical-path", "peft"), ("min-min", "srw"))
@@ -20,7 +21,7 @@ def ensure_compiled(say: Callable[[str], None], processes: int = 1, policies: Se
     planner among the ``policies`` everything is compiled; else what only some policies or the stepping interface need
     is left until it is used.
     """
-    if any(spec.partition(":")[0] in PLANNERS for spec in policies):
+    if any(policy_name(spec) in PLANNERS for spec in policies):
         if not (is_compiled() and is_planner_compiled()):
             from dagsched.run_policy import warmup
 

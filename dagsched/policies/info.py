@@ -30,13 +30,28 @@ class PolicyInfo:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+ALIASES: Mapping[str, str] = {
+    "network": "ppo",  # it need not come from PPO
+    "network-sample": "ppo-sample",
+    "planner": "mcts",  # nor does each mode search in a tree
+    "planner-rules": "mcts-rules",
+}
+"""Second names; results are written under the spec as it was given."""
+
+
+def policy_name(spec: str) -> str:
+    """The name that a spec begins with, whatever its options; for a second name the first one."""
+    name = spec.strip().partition(":")[0]
+    return ALIASES.get(name, name)
+
+
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
-    """Split ``name:key=value:...`` into the name and its options.
+    """Split ``name:key=value:...`` into the name, for a second name the first one, and its options.
 
     Raises:
         PolicyError: for an option without ``=`` or a repeated one.
     """
-    name, *parts = spec.strip().split(":")
+    _, *parts = spec.strip().split(":")
     options: dict[str, str] = {}
     for part in parts:
         key, equals, value = part.partition("=")
@@ -45,4 +60,4 @@ def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
         if key in options:
             raise PolicyError(f"policy {spec!r}: option {key!r} is given twice")
         options[key] = value
-    return name, options
+    return policy_name(spec), options

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from dagsched.errors import PolicyError, closest
 from dagsched.policies.base import Policy
 from dagsched.policies.function import from_file, is_file_spec
-from dagsched.policies.info import Options, PolicyInfo, parse_spec
+from dagsched.policies.info import ALIASES, Options, PolicyInfo, parse_spec
 from dagsched.policies.learned import fingerprint
 from dagsched.policies.rule_file import load_rule
 
@@ -61,7 +61,7 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
 
 def closest_policy(name: str) -> str:
     """What may have been meant by a name that is no policy."""
-    return closest(name, _policies(), "`dagsched policies` lists them")
+    return closest(name, [*_policies(), *ALIASES], "`dagsched policies` lists them")
 
 
 def _given(info: PolicyInfo) -> tuple[str, ...]:

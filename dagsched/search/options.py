@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dagsched.errors import PolicyError
+from dagsched.policies.info import policy_name
 from dagsched.policies.options import option_int
 
 SEARCHES = ("auto", "plan", "tree", "race")
@@ -107,7 +108,7 @@ PLANNERS = ("mcts", "mcts-rules")
 def with_options(spec: str, given: Mapping[str, object]) -> str:
     """A planner's spec with options that it does not set itself; any other spec as it is. ``None`` = not given."""
     name, *parts = spec.split(":")
-    if name not in PLANNERS:
+    if policy_name(spec) not in PLANNERS:
         return spec
     known = {part.partition("=")[0] for part in parts}
     added = [f"{key}={value}" for key, value in given.items() if value is not None and key not in known]
