@@ -32,6 +32,8 @@ class Feature:
     meaning: str
     block: str = "base"
     """``base``, ``typed``, ``workflow`` or ``khop``."""
+    version: int = 1
+    """To be raised when what is computed changes: models that read the feature are then refused, others are not."""
 
 
 TASK_FEATURES: tuple[Feature, ...] = (
@@ -185,11 +187,18 @@ def to_dict() -> dict[str, object]:
         "version": VERSION,
         "clip": CLIP,
         "most_candidates": MOST_CANDIDATES,
-        "task": [asdict(feature) for feature in TASK_FEATURES],
-        "global": [asdict(feature) for feature in GLOBAL_FEATURES],
-        "group": [asdict(feature) for feature in GROUP_FEATURES],
+        "task": [_described(feature) for feature in TASK_FEATURES],
+        "global": [_described(feature) for feature in GLOBAL_FEATURES],
+        "group": [_described(feature) for feature in GROUP_FEATURES],
         "node": list(NODE_FEATURES),
     }
+
+
+def _described(feature: Feature) -> dict[str, object]:
+    found = asdict(feature)
+    if feature.version == 1:  # schemas from before versions stay the same text
+        del found["version"]
+    return found
 
 
 def schema_hash() -> str:

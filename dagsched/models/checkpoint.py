@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from dagsched.features.builder import Normaliser
 from dagsched.files import exists
 from dagsched.models.folder import read_folder, write_folder
 from dagsched.models.index import INDEX, read_index
-from dagsched.models.parts import card_text, check_schema, listed, read_json, read_tensors
+from dagsched.models.parts import card_text, check_schema, listed, of_today, read_json, read_tensors
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.shapes import weight_shapes
 from dagsched.objective import OBJECTIVES, is_objective
@@ -54,6 +54,7 @@ class Checkpoint:
         network: shape of the network; ``None`` for ``evolved``.
         tensors: float32 weights by name; empty for ``evolved``.
         card: where it comes from: data, sizes, baselines beaten and lost, command; anything JSON can hold.
+        stated: schema and normaliser as its files state them, which the digest covers; ``None`` if it was not read.
     """
 
     kind: Kind
@@ -63,6 +64,7 @@ class Checkpoint:
     network: NetworkConfig | None = None
     tensors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     card: Mapping[str, Any] = field(default_factory=dict)
+    stated: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
 
     @property
     def priority(self) -> dict[str, float]:
@@ -72,7 +74,8 @@ class Checkpoint:
     @property
     def digest(self) -> str:
         """SHA-256 over weights, priority, shape, normaliser, features and card."""
-        digest = hashlib.sha256(_canonical([schema.to_dict(), self.normaliser.to_dict(), self.described()]))
+        stated = self.stated or (schema.to_dict(), self.normaliser.to_dict())
+        digest = hashlib.sha256(_canonical([*stated, self.described()]))
         for name in sorted(self.tensors):
             value = np.ascontiguousarray(self.tensors[name], "<f4")
             digest.update(f"{name}{value.shape}".encode() + value.tobytes())
@@ -104,6 +107,7 @@ def save_checkpoint(path: str | Path, checkpoint: Checkpoint, *, extra: Mapping[
     """
     from safetensors.numpy import save
 
+    checkpoint = replace(checkpoint, stated=None)
     _check(Path(path), checkpoint)
     described = {**checkpoint.described(), "digest": checkpoint.digest}
     write_folder(
@@ -134,9 +138,13 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
             f"{path}/card.json: format is {described.get('format')!r}, this version reads {FORMAT}; "
             "train or export the model again"
         )
-    check_schema(path / "schema.json", read_json(path / "schema.json", files["schema.json"]))
+    stated = read_json(path / "schema.json", files["schema.json"])
+    network = _network(path, described.get("network"))
+    read = {*_mapping(path, "base", described.get("base")), *(network.features if network is not None else ())}
+    check_schema(path / "schema.json", stated, read, network=network is not None)
+    raw = read_json(path / "normaliser.json", files["normaliser.json"])
     try:
-        normaliser = Normaliser.from_dict(read_json(path / "normaliser.json", files["normaliser.json"]))
+        normaliser = Normaliser.from_dict(of_today(stated, raw))
     except (ConfigError, ValueError, TypeError) as error:
         raise CheckpointError(f"{path}/normaliser.json: {error}") from None
     checkpoint = Checkpoint(
@@ -144,9 +152,10 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         objective=described.get("objective"),  # type: ignore[arg-type]
         base=_base(path, described.get("base")),
         normaliser=normaliser,
-        network=_network(path, described.get("network")),
+        network=network,
         tensors=read_tensors(path / "model.safetensors", files["model.safetensors"]),
         card=_mapping(path, "card", described.get("card")),
+        stated=(stated, raw),
     )
     _check(path, checkpoint)
     if described.get("digest") != checkpoint.digest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,28 +36,61 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def check_schema(file: Path, found: dict[str, Any]) -> None:
-    """Features must be those of this version; the message shows how the two differ."""
+def check_schema(file: Path, found: dict[str, Any], task: Collection[str], *, network: bool) -> None:
+    """The features that a model reads must be here as they were when it was trained.
+
+    What they mean in words, and features that it does not read, may change. A network reads all features of the state
+    and of the groups, by their place.
+
+    Args:
+        file: for the message.
+        found: content of ``schema.json``.
+        task: names of the task features that the model reads.
+        network: whether it has one.
+    """
     expected = json.loads(json.dumps(schema.to_dict()))
-    if found == expected:
-        return
     differences = []
     for part in expected:
         theirs, ours = found.get(part), expected[part]
-        if theirs == ours:
-            continue
         if not isinstance(ours, list) or not isinstance(theirs, list):
-            differences.append(f"{part} {theirs!r} there, {ours!r} here")
+            if theirs != ours:
+                differences.append(f"{part} {theirs!r:.60} there, {ours!r:.60} here")
             continue
-        names, own = [_name(entry) for entry in theirs], [_name(entry) for entry in ours]
-        lost, new = [n for n in names if n not in own], [n for n in own if n not in names]
+        if part != "task" and not network:
+            continue
+        there, here = _computed(theirs), _computed(ours)
+        if part == "task":
+            there, here = ({name: what for name, what in one.items() if name in task} for one in (there, here))
+        lost, new = [n for n in there if n not in here], [n for n in here if n not in there]
         text = "; ".join(t for t in (listed("only there", lost), listed("only here", new)) if t)
-        changed = [_name(a) for a, b in zip(theirs, ours, strict=False) if a != b and _name(a) == _name(b)]
-        differences.append(f"{part} features: {text or listed('changed', changed) or 'another order'}")
+        changed = [name for name in there if name in here and there[name] != here[name]]
+        other = "another order" if part != "task" and list(there) != list(here) else ""
+        if text or changed or other:
+            differences.append(f"{part} features: {text or listed('changed', changed) or other}")
     differences += [f"unknown part {part!r}" for part in found if part not in expected]
-    raise CheckpointError(
-        f"{file}: made for other features than this version computes: {'. '.join(differences)}. Train again"
-    )
+    if differences:
+        raise CheckpointError(
+            f"{file}: made for other features than this version computes: {'. '.join(differences)}. Train again"
+        )
+
+
+def _computed(entries: list[Any]) -> dict[str, object]:
+    """Unit and version by name: what a value of a feature is."""
+    return {
+        _name(entry): (entry.get("unit"), entry.get("version", 1)) if isinstance(entry, dict) else None
+        for entry in entries
+    }
+
+
+def of_today(found: dict[str, Any], normaliser: dict[str, Any]) -> dict[str, Any]:
+    """A normaliser for the features of this version, from one for those of its own schema; unread ones get 0, 1."""
+    today = json.loads(json.dumps(schema.to_dict()))
+    result = dict(normaliser)
+    for part in ("task", "global", "group", "node"):
+        theirs, rows = found.get(part), normaliser.get(part)
+        if isinstance(theirs, list) and isinstance(rows, dict) and list(rows) == [_name(entry) for entry in theirs]:
+            result[part] = {_name(entry): rows.get(_name(entry), [0.0, 1.0]) for entry in today[part]}
+    return result
 
 
 def _name(entry: object) -> str:

@@ -2,6 +2,7 @@ import json
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -323,3 +324,58 @@ def test_a_broken_index(tmp_path, text, message):
     (tmp_path / "index.json").write_text(text)
     with pytest.raises(CheckpointError, match=message):
         choose(tmp_path, made_replay(), "slo")
+
+
+def other_schema(monkeypatch, edit):
+    """As a later version would have it: other task features."""
+    features = edit(list(schema.TASK_FEATURES))
+    names = tuple(feature.name for feature in features)
+    monkeypatch.setattr(schema, "TASK_FEATURES", tuple(features))
+    monkeypatch.setattr(schema, "TASK_NAMES", names)
+    monkeypatch.setitem(Normaliser._NAMES, "task", names)
+
+
+@pytest.mark.parametrize("kind", ["evolved", "ppo"])
+def test_words_about_a_feature_may_change(tmp_path, monkeypatch, kind):
+    saved = made(kind)
+    digest = saved.digest
+    save_checkpoint(tmp_path / "m", saved)
+    other_schema(monkeypatch, lambda known: [replace(feature, meaning="said better") for feature in known])
+    loaded = load_checkpoint(tmp_path / "m")
+    assert loaded.digest == digest
+    assert (loaded.base == saved.base).all()
+    save_checkpoint(tmp_path / "again", loaded)  # under the words of this version
+    assert load_checkpoint(tmp_path / "again").digest != digest
+
+
+@pytest.mark.parametrize("kind", ["evolved", "ppo"])
+def test_a_model_needs_only_the_features_that_it_reads(tmp_path, monkeypatch, kind):
+    weights = np.zeros(len(schema.TASK_FEATURES))
+    weights[schema.TASK_NAMES.index("bottom")] = 2.0
+    saved = made(kind, base=weights)
+    save_checkpoint(tmp_path / "m", saved)
+    there = saved.normaliser.to_dict()["task"]
+    new = schema.Feature("luck", "share", "drawn")
+    other_schema(monkeypatch, lambda known: [new, *(f for f in known if f.name != "sibling_share")])
+    loaded = load_checkpoint(tmp_path / "m")
+    assert loaded.priority == {"bottom": 2.0}
+    assert loaded.base[schema.TASK_NAMES.index("bottom")] == 2.0
+    here = loaded.normaliser.to_dict()["task"]
+    assert here["luck"] == [0.0, 1.0]
+    assert {name: there[name] for name in here if name != "luck"} == {n: v for n, v in here.items() if n != "luck"}
+
+
+@pytest.mark.parametrize("kind", ["evolved", "ppo"])
+def test_a_feature_that_is_computed_otherwise_refuses_the_models_that_read_it(tmp_path, monkeypatch, kind):
+    weights = np.zeros(len(schema.TASK_FEATURES))
+    weights[schema.TASK_NAMES.index("bottom")] = 2.0
+    save_checkpoint(tmp_path / "m", made(kind, base=weights))
+
+    def raised(name):
+        return lambda known: [replace(f, version=f.version + 1) if f.name == name else f for f in known]
+
+    other_schema(monkeypatch, raised("sibling_share"))
+    assert load_checkpoint(tmp_path / "m").priority == {"bottom": 2.0}
+    other_schema(monkeypatch, raised("bottom"))
+    with pytest.raises(CheckpointError, match="task features: changed bottom"):
+        load_checkpoint(tmp_path / "m")
