@@ -28,4 +28,6 @@ def policies() -> None:
         table.add_row(" = ".join(names), info.kind, escape("".join([info.description, *options])))
     console = output()
     console.print(table)
-    console.print("Your own rule: path/to/file.py:function, a function that scores the eligible tasks (see README).")
+    console.print(
+        "Your own rule: path/to/file.py:function[:key=value]... scores the eligible tasks (see README).", markup=False
+    )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -16,10 +19,19 @@ from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
+_FILE_SPEC = re.compile(r"(?P<path>.+\.py):(?P<function>[^:=]+)(?P<options>(?::[^:=]+=[^:]*)*)")
+
 
 def is_file_spec(spec: str) -> bool:
-    """Whether a spec is ``path/to/file.py:function``."""
-    return re.search(r"\.py:[^:=]+$", spec) is not None
+    """Whether a spec is ``path/to/file.py:function[:key=value]...``."""
+    return _FILE_SPEC.fullmatch(spec) is not None
+
+
+def rule_path(spec: str) -> str:
+    """The file of such a spec."""
+    found = _FILE_SPEC.fullmatch(spec)
+    assert found is not None
+    return found["path"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +44,8 @@ class FunctionPolicy:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Of a rule file the spec is pickled: whoever unpickles it reads the file."""
-        if str(getattr(self.function, "__module__", "")).startswith(MODULE):
+        function = self.function.func if isinstance(self.function, partial) else self.function
+        if str(getattr(function, "__module__", "")).startswith(MODULE):
             return from_file, (self.name,)
         return FunctionPolicy, (self.name, self.function, self.reproducible)
 
@@ -95,16 +108,48 @@ class FunctionPolicy:
 
 
 def from_file(spec: str) -> FunctionPolicy:
-    """The policy ``path/to/file.py:function``.
+    """The policy ``path/to/file.py:function[:key=value]...``; the options become arguments of the function by name.
+
+    A value that reads as a number is one; ``true`` and ``false`` are truth values; anything else is a text.
 
     Raises:
-        PolicyError: if the file is missing or fails, or has no such function.
+        PolicyError: if the file is missing or fails, has no such function, or the function takes no such option.
     """
-    path, _, name = spec.rpartition(":")
+    found = _FILE_SPEC.fullmatch(spec)
+    assert found is not None
+    path, name = found["path"], found["function"]
     try:
         function = getattr(load_rule(path).module, name, None)
     except PolicyError as error:
         raise PolicyError(f"policy {spec!r}: {error}") from error
     if not callable(function):
         raise PolicyError(f"policy {spec!r}: {path} has no function {name!r}")
-    return FunctionPolicy(spec, function)
+    pairs = [part.partition("=")[::2] for part in found["options"].split(":")[1:]]
+    options = {key: _value(text) for key, text in pairs}
+    if len(options) < len(pairs):
+        raise PolicyError(f"policy {spec!r}: an option is given twice")
+    _check_options(spec, name, function, options)
+    return FunctionPolicy(spec, partial(function, **options) if options else function)
+
+
+def _check_options(spec: str, name: str, function: Callable[..., object], options: Mapping[str, object]) -> None:
+    """Found before anything runs: an option that the function does not take, or an argument that nobody gives."""
+    try:
+        signature(function).bind(None, **options)
+    except TypeError as error:
+        known = list(signature(function).parameters)[1:]
+        takes = f"options of {name}: {', '.join(known)}" if known else f"{name} takes the state alone"
+        raise PolicyError(f"policy {spec!r}: {error}; {takes}") from None
+    except ValueError:  # a function without a signature
+        return
+
+
+def _value(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from dagsched.errors import PolicyError, closest
 from dagsched.policies.base import Policy
-from dagsched.policies.function import from_file, is_file_spec
+from dagsched.policies.function import from_file, is_file_spec, rule_path
 from dagsched.policies.info import ALIASES, Options, PolicyInfo, parse_spec
 from dagsched.policies.learned import fingerprint
 from dagsched.policies.rule_file import load_rule
@@ -36,7 +36,7 @@ def list_policies() -> tuple[PolicyInfo, ...]:
 
 
 def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -> Policy:
-    """Build a policy from its spec, or from ``path/to/file.py:function`` for a user's own rule.
+    """Build a policy from its spec, or from ``path/to/file.py:function[:key=value]...`` for a user's own rule.
 
     Args:
         spec: ``name[:key=value]...``.
@@ -76,7 +76,7 @@ def policy_key(spec: str, learned_options: Options = MappingProxyType({})) -> st
         PolicyError: for a rule file that is missing or fails.
     """
     if is_file_spec(spec):
-        return f"{spec} {load_rule(spec.rpartition(':')[0]).digest}"
+        return f"{spec} {load_rule(rule_path(spec)).digest}"
     name, options = parse_spec(spec)
     if name in _policies() and "checkpoint" in _given(_policies()[name]):
         return f"{spec} {fingerprint({**learned_options, **options}.get('checkpoint', 'auto'))}"

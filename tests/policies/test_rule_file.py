@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import py_compile
 import shutil
 import sys
@@ -16,6 +17,7 @@ from dagsched.evaluate.compare import compare_baselines
 from dagsched.evaluate.runner import PolicyCrashError
 from dagsched.formats.known import known_makespan
 from dagsched.generate.suite import Suite
+from dagsched.policies.base import Policy
 from dagsched.policies.learned import fingerprint, resolve
 from dagsched.policies.registry import make_policy, policy_key
 from dagsched.run_policy import simulate
@@ -42,7 +44,11 @@ def write(file: Path, text: str) -> None:
 
 
 def order(spec: str) -> str:
-    schedule = simulate(one_workflow(TASKS, ONE), spec)
+    return order_of(make_policy(spec))
+
+
+def order_of(policy: Policy) -> str:
+    schedule = simulate(one_workflow(TASKS, ONE), policy)
     validate(schedule)
     return "".join(name for _, name in decisions(schedule))
 
@@ -223,3 +229,39 @@ def test_a_missing_rule_is_refused_where_its_digest_is_asked_for(tmp_path: Path)
     with pytest.raises(PolicyError, match="does not exist"):
         policy_key(f"{tmp_path}/mine.py:rule")
     assert issubclass(PolicyError, DagschedError)
+
+
+OPTIONS = "def rule(state, sign=-1, by='fastest', twice=False):\n    return sign * getattr(state, by)[state.eligible]\n"
+
+
+def test_options_of_a_spec_are_arguments_of_the_function(tmp_path: Path) -> None:
+    file = tmp_path / "with_options.py"
+    write(file, OPTIONS)
+    assert order(f"{file}:rule") == "bca"
+    assert order(f"{file}:rule:sign=1") == "acb"
+    assert order(f"{file}:rule:sign=0.5:by=bottom_level:twice=true") == "acb"
+    made = make_policy(f"{file}:rule:sign=1")
+    assert made.name.endswith(":rule:sign=1")
+    assert order_of(pickle.loads(pickle.dumps(made))) == "acb"
+    assert policy_key(f"{file}:rule:sign=1") != policy_key(f"{file}:rule:sign=-1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("sgn=1", "unexpected keyword argument 'sgn'; options of rule: sign, by, twice"),
+        ("sign=1:sign=2", "an option is given twice"),
+        ("state=1", "multiple values for argument 'state'"),
+    ],
+)
+def test_an_option_that_the_function_does_not_take_is_refused(tmp_path: Path, options: str, message: str) -> None:
+    write(tmp_path / "with_options.py", OPTIONS)
+    with pytest.raises(PolicyError, match=message):
+        make_policy(f"{tmp_path / 'with_options.py'}:rule:{options}")
+
+
+def test_a_comparison_tells_options_of_one_rule_apart(tmp_path: Path) -> None:
+    write(tmp_path / "with_options.py", OPTIONS)
+    specs = [f"{tmp_path / 'with_options.py'}:rule:sign={sign}" for sign in (1, -1)]
+    found = compare_baselines(one_workflow(TASKS, ONE).workload, specs, cluster=ONE, objective="flow_time")
+    assert set(found.mean("makespan")) == set(specs)
