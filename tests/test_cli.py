@@ -343,3 +343,32 @@ def test_a_folder_is_no_output_file(out: str, capsys: pytest.CaptureFixture[str]
 )
 def test_errors_of_the_system_say_what_to_do(error: OSError, line: str) -> None:
     assert _os_error(error) == line
+
+
+def test_json_is_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "w.json")
+    assert run(["generate", "layered", "--tasks", "9", "--count", "3", "--out", file]) == 0
+    capsys.readouterr()
+    assert run(["compare", file, "--policies", "sjf,fcfs", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sorted(found["policies"]) == ["fcfs", "sjf"]
+    assert found["verdict"]
+    assert run(["schedule", file, "--policy", "sjf", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["policy"] == "sjf"
+    assert found["metrics"]["makespan"] > 0
+    assert run(["policies", "--json"]) == 0
+    assert "heft" in {policy["name"] for policy in json.loads(capsys.readouterr().out)}
+
+
+def test_quiet_keeps_remarks_but_not_errors_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = str(tmp_path / "w.json"), str(tmp_path / "s.json")
+    assert run(["generate", "layered", "--tasks", "9", "--out", file]) == 0
+    assert run(["schedule", file, "--policy", "sjf", "--out", out]) == 0
+    assert "schedule written" in capsys.readouterr().err
+    assert run(["--quiet", "schedule", file, "--policy", "sjf", "--out", out]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["-q", "schedule", file, "--policy", "sjff"]) == 2
+    assert "did you mean 'sjf'" in capsys.readouterr().err
+    assert run(["schedule", file, "--policy", "sjf", "--out", out]) == 0
+    assert "schedule written" in capsys.readouterr().err

@@ -17,7 +17,7 @@ import typer
 
 from dagsched.cli import compare, explain, generate, inspect, options, policies, report, schedule, train, warmup
 from dagsched.cli import eval as evaluation
-from dagsched.cli.console import Interrupted, complain, examples
+from dagsched.cli.console import Interrupted, be_quiet, complain, examples
 
 app = typer.Typer(
     name="dagsched",
@@ -45,14 +45,18 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback prints
         bool,
         typer.Option(
             "--version", metavar=options.FLAG, callback=_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", metavar=options.FLAG, help="No remarks, no progress: results and errors.")
+    ] = False,
 ) -> None:
     """Which ready task of a workflow graph should run next? Simulate and compare schedulers on real workflows."""
+    be_quiet(quiet)
 
 
 app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)

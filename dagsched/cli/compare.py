@@ -108,6 +108,7 @@ def compare(
     format: options.Format = None,  # noqa: A002
     strict: options.Strict = False,
     processors: options.Processors = 4,
+    as_json: options.Json = False,
 ) -> None:
     """Compare policies on the same replays: tables here, and results.csv and report.html in a folder.
 
@@ -158,6 +159,11 @@ def compare(
     except KeyboardInterrupt:
         kept = f"; finished runs are kept in {out}, the same command goes on from there" if out is not None else ""
         raise Interrupted(f"interrupted{kept}") from None
+    if as_json:
+        from dagsched.evaluate.results import command_line, json_text, summary
+
+        print(json_text(summary(comparison, command_line())), end="")  # noqa: T201
+        return
     _show(comparison, workloads, out, output_console=output())
 
 

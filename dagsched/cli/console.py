@@ -40,17 +40,30 @@ def notes() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+_quiet = False
+"""Whether the process keeps remarks to itself: ``dagsched --quiet``."""
+
+
 def say(text: str) -> None:
     """Print one plain remark on stderr."""
     from dagsched.texts import shown_path
 
-    print(shown_path(text), file=sys.stderr, flush=True)  # noqa: T201
+    if not _quiet:
+        print(shown_path(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def be_quiet(quiet: bool) -> None:
+    """Whether from now on there are no remarks and no progress, only results and errors."""
+    global _quiet
+    _quiet = quiet
 
 
 def complain(text: str, *, code: int = 2) -> int:
     """Print one line on stderr and return the exit code."""
+    from dagsched.texts import shown_path
+
     line = " ".join(text.split())
-    say(line if code == 130 else f"error: {line}")
+    print(shown_path(line if code == 130 else f"error: {line}"), file=sys.stderr, flush=True)  # noqa: T201
     return code
 
 
@@ -74,7 +87,8 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import Progress
 
     console = notes()
-    with Progress(*bar_columns(), console=console, transient=True, disable=not console.is_terminal) as bar:
+    hidden = _quiet or not console.is_terminal
+    with Progress(*bar_columns(), console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task(title, total=None)
 
         def update(done: int, total: int) -> None:

@@ -31,6 +31,9 @@ Format = Annotated[
     str | None,
     typer.Option("--format", help="Read the input as this format instead of recognising it.", show_default=False),
 ]
+Json = Annotated[
+    bool, typer.Option("--json", metavar=FLAG, help="Print JSON on standard output, for programs, in place of tables.")
+]
 Strict = Annotated[
     bool, typer.Option("--strict", metavar=FLAG, help="An unusable record of a trace is an error, not a reject.")
 ]

@@ -76,6 +76,7 @@ def schedule(
     format: options.Format = None,  # noqa: A002
     strict: options.Strict = False,
     processors: options.Processors = 4,
+    as_json: options.Json = False,
 ) -> None:
     """Run one policy, check its schedule, print its metrics and save or draw it.
 
@@ -91,6 +92,7 @@ def schedule(
     from dagsched.evaluate.config import CompareConfig, given_declarations, parse_deadlines
     from dagsched.evaluate.figures import picture_kind
     from dagsched.evaluate.metrics import metrics
+    from dagsched.evaluate.results import json_text
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
     from dagsched.interrupts import remembered_interrupts
     from dagsched.policies.registry import make_policy
@@ -127,8 +129,12 @@ def schedule(
         result = simulate(replay, watched, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
     with remembered_interrupts(lambda: say("writing what was found; Ctrl-C again stops at once")):
         validate(result)
-        _print_metrics(result, metrics(result))
-        print_search(made)
+        if as_json:
+            about = {"workload": chosen.name, "policy": result.policy, "declared": str(replay.nature)}
+            print(json_text({**about, "metrics": metrics(result)}), end="")  # noqa: T201
+        else:
+            _print_metrics(result, metrics(result))
+            print_search(made)
         _write(result, out, out_format, gantt)
 
 
