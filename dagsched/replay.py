@@ -512,7 +512,7 @@ def _check_starts(replay: Replay) -> None:
     for group, capacity in enumerate(replay.cluster.capacity):
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(replay.demand > 0, capacity * (1 + FIT_TOLERANCE) / replay.demand, np.inf).min(axis=1)
-        room = np.maximum(room, np.where(replay.can_hold[:, group], np.floor(share), 0.0))
+        room = np.maximum(room, np.where(replay.can_hold[:, group], np.maximum(np.floor(share), 1.0), 0.0))
     starts = np.ceil(replay.instances / room)
     if starts.sum() <= MOST_STARTS:
         return

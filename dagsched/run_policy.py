@@ -114,7 +114,7 @@ def _load_planner(spec: str) -> None:
 
 
 def _load_searches(spec: str, half: int) -> None:
-    """The tree that sees all orders, or the other kinds of search: each takes about as long to compile as the rules."""
+    """Half of the kinds of search: whole schedules and the tree that sees all orders; or race and larger tree."""
     name, given = parse_spec(spec)
     kept = [f"{key}={given[key]}" for key in ("leaf", "select", "wait") if key in given]
     crowd = [("a", 1.0, 2), ("b", 1.0, 2), ("c", 1.0, 2), ("d", 1.0, 2)]  # no search ends at the lower bound

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -45,19 +44,10 @@ def ensure_compiled(say: Callable[[str], None], processes: int = 1, policies: Se
 
 
 def _compile(policies: tuple[str, ...]) -> None:
-    """Run each policy on a tiny replay, which compiles what it needs and stores it on disk."""
-    from dagsched.errors import PolicyError
-    from dagsched.replay import Replay
-    from dagsched.run_policy import simulate
-    from dagsched.task import Task
-    from dagsched.workflow import Workflow
-    from dagsched.workload import Workload
+    from dagsched.run_policy import load_kernels
 
-    tasks = [Task("a", 2.0), Task("b", 1.0, parents=("a",), edge_bytes={"a": 1.0}), Task("c", 1.0, parents=("a",))]
-    replay = Replay.build(Workload("tiny", (Workflow.from_tasks("w", tasks),)))
     for policy in policies:
-        with contextlib.suppress(PolicyError):
-            simulate(replay, policy)
+        load_kernels(policy)
 
 
 def is_compiled() -> bool:
