@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dagsched.evaluate.compare import Comparison, compare_baselines
     from dagsched.evaluate.metrics import metrics
     from dagsched.formats import load, save
-    from dagsched.policies.base import Policy, ScoreFunction
+    from dagsched.policies.base import Decision, Policy, ScoreFunction
     from dagsched.policies.registry import list_policies
     from dagsched.replay import Replay, SimulationOptions
     from dagsched.run_policy import simulate
@@ -50,6 +50,7 @@ _HOME = {
     "ConfigError": "dagsched.errors",
     "Declared": "dagsched.declared",
     "DagschedError": "dagsched.errors",
+    "Decision": "dagsched.policies.base",
     "FormatError": "dagsched.errors",
     "InvalidClusterError": "dagsched.errors",
     "InvalidReplayError": "dagsched.errors",
@@ -79,6 +80,7 @@ __all__ = [
     "Comparison",
     "ConfigError",
     "DagschedError",
+    "Decision",
     "Declared",
     "FormatError",
     "InvalidClusterError",

@@ -60,11 +60,11 @@ def simulate(
     elapsed: list[float] = []
     while timings and len(elapsed) < TIMED_DECISIONS and not simulator.done:
         begin = time.perf_counter()
-        run(1)
+        run.advance(1)
         elapsed.append((time.perf_counter() - begin) * 1e3)
     if not simulator.done:
-        run(MANY)
-    return simulator.schedule(chosen.name, timings_ms=np.array(elapsed))
+        run.advance(MANY)
+    return simulator.schedule(chosen.name, timings_ms=np.array(elapsed), report=run.report())
 
 
 def as_policy(policy: object) -> Policy:

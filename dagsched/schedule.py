@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -36,6 +37,13 @@ class Schedule:
         ready: ``[T]`` seconds at which each task became ready (arrived, all parents finished).
         decision_time: ``[D]`` seconds of each decision.
         decision_task: ``[D]`` flat task index, or ``WAIT``.
+        decision_node: ``[D]`` node that the policy chose; -1 = it left that to the placement rule, or waited.
+        decision_count: ``[D]`` instances that the decision started; 0 for a WAIT, and where it is not known (files of
+            earlier versions).
+        truncated_decisions: decisions at which a learned policy looked at a part of the eligible tasks only.
+        timings_ms: wall-clock ms of the first decisions, if they were measured.
+        report: what the policy says of the run; of a planner ``search``, ``simulations`` and, of plan mode, ``plan``.
+            Neither written to files nor part of what a schedule is.
     """
 
     replay: Replay
@@ -51,10 +59,16 @@ class Schedule:
     decision_task: IntArray
     truncated_decisions: int = 0
     timings_ms: FloatArray = field(default_factory=lambda: np.zeros(0))
+    decision_node: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    decision_count: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     __setstate__ = restore
 
     def __post_init__(self) -> None:
+        if not len(self.decision_node) and not len(self.decision_count):  # not known
+            object.__setattr__(self, "decision_node", np.full(len(self.decision_task), -1, np.int64))
+            object.__setattr__(self, "decision_count", np.zeros(len(self.decision_task), np.int64))
         for name in self.__slots__:
             value = getattr(self, name)
             if isinstance(value, np.ndarray):

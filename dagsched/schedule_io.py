@@ -92,6 +92,7 @@ def schedule_json(schedule: Schedule) -> str:
     names = [replay.task_name(task) for task in range(len(replay))]
     columns = (schedule.task, schedule.node, schedule.count, schedule.start, schedule.execution, schedule.finish)
     rows = zip(*(column.tolist() for column in columns), strict=True)
+    decisions = (schedule.decision_time, schedule.decision_task, schedule.decision_node, schedule.decision_count)
     parts: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -107,10 +108,10 @@ def schedule_json(schedule: Schedule) -> str:
         "allocations": [[*names[t], nodes[n], c, s, e, f] for t, n, c, s, e, f in rows],
         "ready_columns": ["workflow", "task", "ready"],
         "ready": [[*name, moment] for name, moment in zip(names, schedule.ready.tolist(), strict=True)],
-        "decision_columns": ["time", "workflow", "task"],
+        "decision_columns": ["time", "workflow", "task", "node", "count"],
         "decisions": [
-            [moment, *(names[task] if task != WAIT else (None, None))]
-            for moment, task in zip(schedule.decision_time.tolist(), schedule.decision_task.tolist(), strict=True)
+            [moment, *(names[task] if task != WAIT else (None, None)), nodes[node] if node >= 0 else None, count]
+            for moment, task, node, count in zip(*(column.tolist() for column in decisions), strict=True)
         ],
     }
     lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in parts.items()]
@@ -145,7 +146,9 @@ def _from_json(data: Mapping[str, Any], replay: Replay) -> Schedule:
     node_of = {name: node for node, name in enumerate(replay.cluster.node_names)}
     rows = data["allocations"]
     floats = np.array([row[4:7] for row in rows], np.float64).reshape(len(rows), 3)
-    decisions = data["decisions"]
+    decisions = [
+        (*row, None, 0)[:5] if len(row) == 3 else row for row in data["decisions"]
+    ]  # earlier files have 3 columns
     if len(data["ready"]) != len(replay):
         raise ValueError(f"ready times of {len(data['ready'])} tasks, expected {len(replay)}")
     ready = np.full(len(replay), np.nan)
@@ -163,6 +166,8 @@ def _from_json(data: Mapping[str, Any], replay: Replay) -> Schedule:
         ready=ready,
         decision_time=np.array([row[0] for row in decisions], np.float64),
         decision_task=np.array([WAIT if row[2] is None else task_of[row[1], row[2]] for row in decisions], np.int64),
+        decision_node=np.array([-1 if row[3] is None else node_of[row[3]] for row in decisions], np.int64),
+        decision_count=np.array([row[4] for row in decisions], np.int64),
         truncated_decisions=int(data["truncated_decisions"]),
     )
 

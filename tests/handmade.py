@@ -63,6 +63,10 @@ def schedule_of(
 
 
 def changed(schedule: Schedule, **arrays: object) -> Schedule:
+    """Other decisions name no nodes and counts unless these are given, too."""
+    if "decision_task" in arrays or "decision_time" in arrays:
+        unknown = np.zeros(0, np.int64)
+        arrays = {"decision_node": unknown, "decision_count": unknown, **arrays}
     return replace(schedule, **{k: np.array(v) if not isinstance(v, int | str) else v for k, v in arrays.items()})
 
 

@@ -134,7 +134,7 @@ def schedule(
             print(json_text({**about, "metrics": metrics(result)}), end="")  # noqa: T201
         else:
             _print_metrics(result, metrics(result))
-            print_search(made)
+            print_search(made, result.report)
         _write(result, out, out_format, gantt)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dagsched.policies.base import Policy
-    from dagsched.search.plan_search import Progress
+    from dagsched.search.plan_search import SearchProgress
 
 
 def prepare(policy: Policy) -> None:
@@ -46,7 +46,7 @@ def searching(policy: Policy) -> Iterator[Policy]:
         yield replace(policy, improved=lambda progress: live.update(Text(describe(progress)), refresh=True))
 
 
-def describe(progress: Progress) -> str:
+def describe(progress: SearchProgress) -> str:
     """One line: incumbent, lower bound, gap, schedules and time."""
     text = f"incumbent {progress.value:,.6g} s"
     if progress.bound > 0:
@@ -54,20 +54,22 @@ def describe(progress: Progress) -> str:
     return f"{text}; {progress.schedules:,} schedules in {progress.elapsed:.1f} s"
 
 
-def print_search(policy: Policy) -> None:
-    """What a planner did: the schedules that it found, or how it decided step by step."""
+def print_search(policy: Policy, report: Mapping[str, Any]) -> None:
+    """What a planner's run says: the schedules that it found, or how it decided step by step."""
     from dagsched.cli.console import output
     from dagsched.search.mcts import MctsPolicy
 
-    if not isinstance(policy, MctsPolicy) or not policy.search:
+    if not isinstance(policy, MctsPolicy) or not report.get("search"):
         return
-    if not policy.found:
-        what = "list (a plan decoded anew at every event)" if policy.search == "list" else policy.search
+    found = report.get("plan")
+    if found is None:
+        what = "list (a plan decoded anew at every event)" if report["search"] == "list" else report["search"]
         output().print(
-            f"Search: {what}, decision by decision, {policy.simulations:,} simulations.", markup=False, soft_wrap=True
+            f"Search: {what}, decision by decision, {report['simulations']:,} simulations.",
+            markup=False,
+            soft_wrap=True,
         )
         return
-    found = policy.found[-1]
     bound = f", lower bound {found.bound:,.6g} s" if found.bound > -math.inf else ""
     gap = f", gap {100 * (found.value / found.bound - 1):.2f}%" if found.bound > 0 else ""
     ended = " Optimal." if found.optimal else " Interrupted: this is the best so far." if found.interrupted else ""

@@ -25,9 +25,9 @@ from dagsched.env.view import (
     TAU,
     TIME,
     WINDOWS,
-    Desk,
+    EpisodeArrays,
+    Observation,
     Scale,
-    View,
 )
 from dagsched.errors import PolicyError
 from dagsched.features.builder import Constants, Normaliser, build_constants, node_features
@@ -103,7 +103,7 @@ class Episode:
         ConfigError: if the graph observation has no room for the replay.
     """
 
-    def __init__(self, replay: Replay, layout: Layout, rules: Rules, view: View) -> None:
+    def __init__(self, replay: Replay, layout: Layout, rules: Rules, view: Observation) -> None:
         layout.check_room(replay)
         self.replay, self.layout, self.view = replay, layout, view
         self.simulator = Simulator(replay)
@@ -113,12 +113,12 @@ class Episode:
         self._linear = new_linear(len(replay), rules.base)
         project(self.constants, self._linear)
         self._scale = _scale(replay, self.constants, rules.normaliser, layout)
-        self._desk = _desk(replay, self.problem, layout, rules)
+        self._arrays = _new_arrays(replay, self.problem, layout, rules)
         self._compiled = direct(
             compiled.step, self.problem, self.simulator.state, self.simulator.truth, self.constants, self._tracker,
-            self._linear, self._scale, self._desk, view, 0,
+            self._linear, self._scale, self._arrays, view, 0,
         )  # fmt: skip
-        self._tau = float(self._desk.setting[TAU])
+        self._tau = float(self._arrays.setting[TAU])
         known = replay.known_at_start  # scales of the rewards: later arrivals must not show
         self._bound = max(graph.lower_bound(replay, realised=False, workflows=known), _LEAST_SECONDS)
         path = max(float(graph.critical_path(replay, realised=False)[:known].mean()), _LEAST_SECONDS)
@@ -130,11 +130,11 @@ class Episode:
         self.simulator.reset()
         reset_tracker(self._tracker)
         clear(self.view)
-        desk = self._desk
-        for array in (desk.counter, desk.waited, desk.gained, desk.past, desk.exit_time):
+        arrays = self._arrays
+        for array in (arrays.counter, arrays.waited, arrays.gained, arrays.past, arrays.exit_time):
             array.fill(0)
-        desk.exit_next[:] = desk.exit_ptr[:-1]
-        desk.present.fill(0.0)
+        arrays.exit_next[:] = arrays.exit_ptr[:-1]
+        arrays.present.fill(0.0)
         self.done = False
         self._call(compiled.GO_ON)
 
@@ -151,21 +151,21 @@ class Episode:
         while True:
             status = self._compiled(
                 self.problem, sim.state, sim.truth, self.constants, self._tracker, self._linear, self._scale,
-                self._desk, self.view, action,
+                self._arrays, self.view, action,
             )  # fmt: skip
             if status != kernel.GROW:
                 break
             sim.grow()
-            action = int(self._desk.counter[PENDING])
+            action = int(self._arrays.counter[PENDING])
         if status == kernel.STUCK:
             raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
         self.done = status == kernel.DONE
-        return bool(status != compiled.ILLEGAL)
+        return bool(status != kernel.ILLEGAL)
 
     def take_reward(self) -> Reward:
         """What passed since the last call, time before the first decision included."""
-        gained = self._desk.gained.tolist()
-        self._desk.gained.fill(0.0)
+        gained = self._arrays.gained.tolist()
+        self._arrays.gained.fill(0.0)
         tau = self._tau
         return Reward(
             makespan=-gained[TIME] / self._bound,
@@ -183,7 +183,7 @@ class Episode:
         """Flat index of the task that a legal action starts; -1 = WAIT."""
         if action == self.layout.wait:
             return -1
-        return int(self._desk.eligible[self._desk.candidate[action]])
+        return int(self._arrays.eligible[self._arrays.candidate[action]])
 
     def name_of(self, action: int) -> str:
         """What an action does, for messages."""
@@ -202,7 +202,7 @@ class Episode:
 
     def schedule(self) -> Schedule:
         """The schedule of the finished replay."""
-        self.simulator.truncated = int(self._desk.counter[CUT])
+        self.simulator.truncated = int(self._arrays.counter[CUT])
         return self.simulator.schedule("environment")
 
 
@@ -236,14 +236,14 @@ def _column(resources: tuple[str, ...], names: tuple[str, ...], otherwise: int) 
     return otherwise if otherwise < len(resources) else -1
 
 
-def _desk(replay: Replay, problem: Problem, layout: Layout, rules: Rules) -> Desk:
+def _new_arrays(replay: Replay, problem: Problem, layout: Layout, rules: Rules) -> EpisodeArrays:
     tasks, workflows = len(replay), len(replay.arrival)
     is_exit = np.diff(replay.child_ptr) == 0
     exits = np.concatenate([[0], np.cumsum(np.add.reduceat(is_exit.astype(np.int64), replay.workflow_ptr[:-1]))])
     resources = replay.cluster.resources
     cpu = _column(resources, ("cpu", "cores"), 0)
     memory = _column(resources, ("memory", "mem"), 1)
-    return Desk(
+    return EpisodeArrays(
         eligible=np.zeros(tasks, np.int64),
         node=np.zeros(tasks, np.int64),
         score=np.zeros(tasks),

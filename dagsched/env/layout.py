@@ -19,7 +19,7 @@ from dagsched.env.view import (
     SATURATE,
     TASK_COLUMNS,
     WINDOWS,
-    View,
+    Observation,
 )
 from dagsched.errors import ConfigError
 from dagsched.features.schema import (
@@ -126,7 +126,7 @@ class Layout:
             "action_mask": np.zeros((*lead, self.actions), np.int8),
         }
 
-    def view(self, arrays: Arrays, mask: NDArray[np.int8] | None = None) -> View:
+    def view(self, arrays: Arrays, mask: NDArray[np.int8] | None = None) -> Observation:
         """The kernel's view of the arrays of one observation (of :meth:`arrays`, or rows of a batch)."""
         empty = Layout("graph", LEAST_CANDIDATES).arrays()
         none = {name: array[..., :0] if array.ndim == 1 else array[:0] for name, array in empty.items()}
@@ -134,7 +134,7 @@ class Layout:
         have = {**none, "flat": np.zeros(0, np.float32), **arrays}
         if mask is None:
             mask = arrays["action_mask"] if self.kind == "graph" else np.zeros(self.actions, np.int8)
-        return View(
+        return Observation(
             mask=mask,
             flat=have["flat"],
             candidates=have["candidates"],
@@ -167,7 +167,7 @@ class Layout:
                 )
 
 
-def clear(view: View) -> None:
+def clear(view: Observation) -> None:
     """Blank an observation before an episode."""
     arrays: dict[str, NDArray[Any]] = view._asdict()
     for name, array in arrays.items():

@@ -31,6 +31,8 @@ def so_far(simulator: Simulator) -> Schedule:
         ready=np.where(np.isnan(ready), simulator.replay.first_arrival, ready),
         decision_time=decision["time"].copy(),
         decision_task=decision["task"].copy(),
+        decision_node=decision["node"].copy(),
+        decision_count=decision["count"].copy(),
     )
 
 

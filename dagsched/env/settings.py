@@ -11,7 +11,7 @@ from typing import Any, Literal
 from dagsched.declared import Declared, parse_noise
 from dagsched.env.episode import Rules
 from dagsched.env.layout import Kind, Layout, clip_of
-from dagsched.env.source import Source, open_source
+from dagsched.env.source import EpisodeSource, open_source
 from dagsched.errors import ConfigError, closest
 from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights
@@ -104,7 +104,7 @@ class Settings:
                 raise ConfigError(f"unknown option {name!r} of the environment; {hint}")
         return cls(**options)
 
-    def source(self) -> Source:
+    def source(self) -> EpisodeSource:
         """Where episodes come from."""
         simulation = self.simulation
         if isinstance(simulation, Mapping):
@@ -118,7 +118,7 @@ class Settings:
         declared = Declared(closed=self.closed, objective=self.objective, noise=model)
         return open_source(self.workload, suite, self.split, self.cluster, sigma, simulation, declared)
 
-    def layout(self, source: Source) -> Layout:
+    def layout(self, source: EpisodeSource) -> Layout:
         """Shapes of the observation."""
         if self.observation != "graph":
             return Layout(self.observation, self.max_candidates)

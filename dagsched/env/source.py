@@ -20,7 +20,7 @@ TRAINING = 2**31
 """Numbers of training problems that a suite is asked for."""
 
 
-class Source(Protocol):
+class EpisodeSource(Protocol):
     """Replays by number."""
 
     @property
@@ -42,7 +42,7 @@ class Source(Protocol):
         ...
 
 
-def draw(source: Source, rng: np.random.Generator, index: int | None = None) -> Replay:
+def draw(source: EpisodeSource, rng: np.random.Generator, index: int | None = None) -> Replay:
     """Replay ``index``, or one drawn uniformly.
 
     Raises:
@@ -56,7 +56,7 @@ def draw(source: Source, rng: np.random.Generator, index: int | None = None) -> 
     return source.replay(int(index), rng)
 
 
-class WorkloadSource:
+class WorkloadEpisodes:
     """Given workloads and replays, in the order given; a replay without noise is built once."""
 
     def __init__(
@@ -81,7 +81,7 @@ class WorkloadSource:
         return len(self._given)
 
     def replay(self, index: int, rng: np.random.Generator) -> Replay:
-        """See :class:`Source`."""
+        """See :class:`EpisodeSource`."""
         given = self._given[index]
         if isinstance(given, Replay) or index in self._built:
             return self._built[index]
@@ -100,7 +100,7 @@ class WorkloadSource:
         return tasks, max(sum(len(w.parent_idx) for w in several) for several in workflows)
 
 
-class SuiteSource:
+class SuiteEpisodes:
     """One split of a suite, noise and deadlines included."""
 
     def __init__(self, suite: Suite, split: Split) -> None:
@@ -115,7 +115,7 @@ class SuiteSource:
         return self._suite.size(self._split) or TRAINING
 
     def replay(self, index: int, rng: np.random.Generator) -> Replay:
-        """See :class:`Source`."""
+        """See :class:`EpisodeSource`."""
         del rng
         return self._suite.replay(self._split, index)
 
@@ -132,7 +132,7 @@ def open_source(
     noise: float,
     options: SimulationOptions | None,
     declared: Declared | None = None,
-) -> Source:
+) -> EpisodeSource:
     """The source of the given settings (see :class:`dagsched.env.settings.Settings`).
 
     Raises:
@@ -147,11 +147,11 @@ def open_source(
                 raise ConfigError(f"{name} has no meaning with a suite, which has its own; change it in the suite")
         if not isinstance(suite, Suite | str | Path):
             raise ConfigError(f"suite is {suite!r:.80}, expected a name, a path or a Suite")
-        return SuiteSource(suite if isinstance(suite, Suite) else Suite.load(suite), split)
+        return SuiteEpisodes(suite if isinstance(suite, Suite) else Suite.load(suite), split)
     if suite is not None:
         raise ConfigError("workload and suite are both given; give one of them")
     given = _opened(workload)
-    return WorkloadSource(given, cluster_named(cluster), noise, options, declared)
+    return WorkloadEpisodes(given, cluster_named(cluster), noise, options, declared)
 
 
 def _opened(workload: Any) -> list[Workload | Replay]:

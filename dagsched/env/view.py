@@ -17,7 +17,7 @@ from dagsched.features import kernel as features
 from dagsched.features import schema
 from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_global, fill_groups, fill_task
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import ARRIVED, READY, _may_wait, inner
+from dagsched.simulator.kernel import ARRIVED, READY, inner, wait_is_legal
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
@@ -30,19 +30,21 @@ MOST_GROUPS = 32
 TASK_COLUMNS, GROUP_COLUMNS, EXTRAS, PAST_COLUMNS = 4, 4, 4, 3
 MOST_OVERRUN = 5.0
 """Critical paths beyond the deadline at which the overrun of a task is cut off."""
-# Slots of Desk.counter; `_gather` writes the first two: candidates, decisions with more eligible tasks than candidates.
+# Slots of EpisodeArrays.counter; `gather_candidates` writes the first two: candidates, decisions with more eligible
+# tasks than candidates.
 COUNT, CUT, ACTIVE, SEEN, SHOWN, STARTED, DUE, LATE, WINDOW, PENDING = range(10)
-# Slots of Desk.switch.
+# Slots of EpisodeArrays.switch.
 SKIP_FORCED, MAY_WAIT, CPU, MEMORY = range(4)
-# Slots of Desk.setting.
+# Slots of EpisodeArrays.setting.
 TAU, CLIP = range(2)
-# Slots of Desk.present and Desk.gained: 1, weight of active workflows, and the integrands of the service-level reward.
+# Slots of EpisodeArrays.present and EpisodeArrays.gained: 1, weight of active workflows, and the integrands of the
+# service-level reward.
 TIME, FLOW, OVERRUN, QUEUED, IDLE = range(5)
 # Ways into [0, 1]: clip; x / (1 + x); (x + 5) / 10.
 AS_IS, SATURATE, CENTRED = range(3)
 
 
-class Desk(NamedTuple):
+class EpisodeArrays(NamedTuple):
     """What the environment remembers of one episode: ``T`` tasks, ``W`` workflows, ``M`` candidates at most."""
 
     eligible: IntArray  # [T]
@@ -67,7 +69,7 @@ class Desk(NamedTuple):
     exit_time: FloatArray  # [W] s, latest finish of the exits before it
 
 
-class View(NamedTuple):
+class Observation(NamedTuple):
     """An observation; arrays of the form that is not in use have length 0."""
 
     mask: NDArray[np.int8]  # [M + 1] legal actions
@@ -114,72 +116,72 @@ def _scaled(value, mean, per, clip):
 
 
 @inner
-def _show_arrivals(P, S, N, E, V):
+def _show_arrivals(P, S, scale, episode, shown):
     """Nodes and edges of workflows that have arrived since the last observation."""
-    while E.counter[SEEN] < S.counter[ARRIVED]:
-        w = E.counter[SEEN]
-        E.counter[SEEN] = w + 1
+    while episode.counter[SEEN] < S.counter[ARRIVED]:
+        w = episode.counter[SEEN]
+        episode.counter[SEEN] = w + 1
         for task in range(P.workflow_ptr[w], P.workflow_ptr[w + 1]):
-            V.node_mask[task] = 1
-            for k in range(V.nodes.shape[1]):
-                V.nodes[task, k] = N.nodes[task, k]
+            shown.node_mask[task] = 1
+            for k in range(shown.nodes.shape[1]):
+                shown.nodes[task, k] = scale.nodes[task, k]
             for edge in range(P.parent_ptr[task], P.parent_ptr[task + 1]):
-                V.edges[0, edge] = P.parent_idx[edge]
-                V.edges[1, edge] = task
+                shown.edges[0, edge] = P.parent_idx[edge]
+                shown.edges[1, edge] = task
 
 
 @inner
-def _show_tasks(P, S, V):
+def _show_tasks(P, S, shown):
     for task in range(P.workflow_ptr[S.counter[ARRIVED]]):
         if P.task[task].milestone:
-            V.unstarted[task] = np.isnan(S.task[task].finish)
+            shown.unstarted[task] = np.isnan(S.task[task].finish)
         else:
-            V.unstarted[task] = S.task[task].unstarted > 0
+            shown.unstarted[task] = S.task[task].unstarted > 0
 
 
 @inner
-def _show_candidates(P, S, K, X, N, E, V):
-    count, clip = E.counter[COUNT], E.setting[CLIP]
-    graph = len(V.candidate_task) > 0
+def _show_candidates(P, S, constants, tracker, scale, episode, shown):
+    count, clip = episode.counter[COUNT], episode.setting[CLIP]
+    graph = len(shown.candidate_task) > 0
     for k in range(count):
-        at = E.candidate[k]
-        task = E.eligible[at]
-        fill_task(P, S, K, X, task, E.node[at], E.row)
+        at = episode.candidate[k]
+        task = episode.eligible[at]
+        fill_task(P, S, constants, tracker, task, episode.node[at], episode.row)
         if graph:
-            V.candidate_task[k] = task
-            for f in range(len(E.row)):
-                V.candidates[k, f] = _scaled(E.row[f], N.task_mean[f], N.task_per[f], clip)
+            shown.candidate_task[k] = task
+            for f in range(len(episode.row)):
+                shown.candidates[k, f] = _scaled(episode.row[f], scale.task_mean[f], scale.task_per[f], clip)
         else:
             for c in range(TASK_COLUMNS):
-                V.flat[k * TASK_COLUMNS + c] = _unit(E.row[N.flat_column[c]], N.flat_way[c])
-    for k in range(count, E.counter[SHOWN]):  # rows of the last observation that are not needed now
+                shown.flat[k * TASK_COLUMNS + c] = _unit(episode.row[scale.flat_column[c]], scale.flat_way[c])
+    for k in range(count, episode.counter[SHOWN]):  # rows of the last observation that are not needed now
         if graph:
-            V.candidate_task[k] = -1
-            for f in range(len(E.row)):
-                V.candidates[k, f] = 0.0
+            shown.candidate_task[k] = -1
+            for f in range(len(episode.row)):
+                shown.candidates[k, f] = 0.0
         else:
             for c in range(TASK_COLUMNS):
-                V.flat[k * TASK_COLUMNS + c] = 0.0
-    E.counter[SHOWN] = count
+                shown.flat[k * TASK_COLUMNS + c] = 0.0
+    episode.counter[SHOWN] = count
 
 
 @inner
-def _show_groups(P, S, K, N, E, V):
+def _show_groups(P, S, constants, scale, episode, shown):
     """Rows of the schema's group features; groups beyond the rows are averaged by their nodes into the last one."""
-    fill_groups(P, S, K, E.groups)
-    groups, clip = E.groups.shape[0], E.setting[CLIP]
+    fill_groups(P, S, constants, episode.groups)
+    groups, clip = episode.groups.shape[0], episode.setting[CLIP]
     alone = groups if groups <= MOST_GROUPS else MOST_GROUPS - 1
-    for k in range(E.groups.shape[1]):
+    for k in range(episode.groups.shape[1]):
         for g in range(alone):
-            V.groups[g, k] = _scaled(E.groups[g, k], N.group_mean[k], N.group_per[k], clip)
+            shown.groups[g, k] = _scaled(episode.groups[g, k], scale.group_mean[k], scale.group_per[k], clip)
         if alone < groups:
             total, nodes = 0.0, P.group_ptr[groups] - P.group_ptr[alone]
             for g in range(alone, groups):
                 weight = 1.0 if k == 0 else (P.group_ptr[g + 1] - P.group_ptr[g]) / nodes  # shares of nodes add up
-                total += E.groups[g, k] * weight
-            V.groups[alone, k] = _scaled(total, N.group_mean[k], N.group_per[k], clip)
+                total += episode.groups[g, k] * weight
+            shown.groups[alone, k] = _scaled(total, scale.group_mean[k], scale.group_per[k], clip)
     for g in range(min(groups, MOST_GROUPS)):
-        V.group_mask[g] = 1
+        shown.group_mask[g] = 1
 
 
 @inner
@@ -195,62 +197,62 @@ def _free_share(P, S, first, last, resource):
 
 
 @inner
-def _flat_groups(P, S, E, V, at):
+def _flat_groups(P, S, episode, shown, at):
     """Free cpu and memory, share of nodes and queue of each group, from place ``at`` on; returns the next place."""
     groups, nodes = P.capacity.shape[0], len(P.node_group)
     rows = min(groups, MOST_GROUPS)
     for row in range(rows):
         first = P.group_ptr[row]
         last = nodes if row == MOST_GROUPS - 1 else P.group_ptr[row + 1]
-        V.flat[at + row * GROUP_COLUMNS] = _unit(_free_share(P, S, first, last, E.switch[CPU]), AS_IS)
-        V.flat[at + row * GROUP_COLUMNS + 1] = _unit(_free_share(P, S, first, last, E.switch[MEMORY]), AS_IS)
-        V.flat[at + row * GROUP_COLUMNS + 2] = (last - first) / nodes
-        V.flat[at + row * GROUP_COLUMNS + 3] = 0.0
+        shown.flat[at + row * GROUP_COLUMNS] = _unit(_free_share(P, S, first, last, episode.switch[CPU]), AS_IS)
+        shown.flat[at + row * GROUP_COLUMNS + 1] = _unit(_free_share(P, S, first, last, episode.switch[MEMORY]), AS_IS)
+        shown.flat[at + row * GROUP_COLUMNS + 2] = (last - first) / nodes
+        shown.flat[at + row * GROUP_COLUMNS + 3] = 0.0
     for k in range(S.counter[READY]):
         best = min(P.group_order[S.ready[k], 0], MOST_GROUPS - 1)
-        V.flat[at + best * GROUP_COLUMNS + 3] += 1.0
+        shown.flat[at + best * GROUP_COLUMNS + 3] += 1.0
     for row in range(rows):
         place = at + row * GROUP_COLUMNS + 3
-        V.flat[place] = _unit(np.log(1.0 + V.flat[place]), SATURATE)
+        shown.flat[place] = _unit(np.log(1.0 + shown.flat[place]), SATURATE)
     return at + MOST_GROUPS * GROUP_COLUMNS
 
 
 @inner
-def _flat_state(P, S, X, N, E, V, at):
+def _flat_state(P, S, tracker, scale, episode, shown, at):
     """The schema's global features, four figures more, and the past windows, from place ``at`` on."""
-    for k in range(len(E.general)):
-        V.flat[at + k] = _unit(E.general[k], N.global_way[k])
-    at += len(E.general)
-    late, due, started = E.counter[LATE], E.counter[DUE], E.counter[STARTED]
-    V.flat[at] = late / due if due > 0 else 0.0
-    wait = E.waited[0] / started * X.signal[PER_SCALE] if started > 0 else 0.0
-    V.flat[at + 1] = _unit(wait, SATURATE)
-    V.flat[at + 2] = 1.0 if _may_wait(P, S) else 0.0
-    eligible = X.signal[ELIGIBLE]
-    V.flat[at + 3] = _unit(1.0 - E.counter[COUNT] / eligible, AS_IS) if eligible > 0 else 0.0
+    for k in range(len(episode.general)):
+        shown.flat[at + k] = _unit(episode.general[k], scale.global_way[k])
+    at += len(episode.general)
+    late, due, started = episode.counter[LATE], episode.counter[DUE], episode.counter[STARTED]
+    shown.flat[at] = late / due if due > 0 else 0.0
+    wait = episode.waited[0] / started * tracker.signal[PER_SCALE] if started > 0 else 0.0
+    shown.flat[at + 1] = _unit(wait, SATURATE)
+    shown.flat[at + 2] = 1.0 if wait_is_legal(P, S) else 0.0
+    eligible = tracker.signal[ELIGIBLE]
+    shown.flat[at + 3] = _unit(1.0 - episode.counter[COUNT] / eligible, AS_IS) if eligible > 0 else 0.0
     at += EXTRAS
     for k in range(WINDOWS):
-        V.flat[at] = _unit(E.past[k + 1, 0] / E.setting[TAU] / MOST_OVERRUN, AS_IS)
-        V.flat[at + 1] = _unit(E.past[k + 1, 1] / E.setting[TAU], AS_IS)
-        passed = k < E.counter[WINDOW]
-        V.flat[at + 2] = _unit(1.0 - E.past[k + 1, 2] / E.setting[TAU], AS_IS) if passed else 0.0
+        shown.flat[at] = _unit(episode.past[k + 1, 0] / episode.setting[TAU] / MOST_OVERRUN, AS_IS)
+        shown.flat[at + 1] = _unit(episode.past[k + 1, 1] / episode.setting[TAU], AS_IS)
+        passed = k < episode.counter[WINDOW]
+        shown.flat[at + 2] = _unit(1.0 - episode.past[k + 1, 2] / episode.setting[TAU], AS_IS) if passed else 0.0
         at += PAST_COLUMNS
 
 
 @inner
-def fill_view(P, S, K, X, N, E, V):
-    """Everything but the mask, for the candidates in ``E.candidate``; :func:`look` must have been called."""
-    fill_global(P, S, X, E.general)
-    _show_candidates(P, S, K, X, N, E, V)
-    if len(V.candidate_task) == 0:
-        at = _flat_groups(P, S, E, V, len(E.candidate) * TASK_COLUMNS)
-        _flat_state(P, S, X, N, E, V, at)
+def fill_view(P, S, constants, tracker, scale, episode, shown):
+    """Everything but the mask, for the candidates in ``episode.candidate``; :func:`look` must have been called."""
+    fill_global(P, S, tracker, episode.general)
+    _show_candidates(P, S, constants, tracker, scale, episode, shown)
+    if len(shown.candidate_task) == 0:
+        at = _flat_groups(P, S, episode, shown, len(episode.candidate) * TASK_COLUMNS)
+        _flat_state(P, S, tracker, scale, episode, shown, at)
         return
-    for k in range(len(E.general)):
-        V.general[k] = _scaled(E.general[k], N.global_mean[k], N.global_per[k], E.setting[CLIP])
-    _show_arrivals(P, S, N, E, V)
-    _show_tasks(P, S, V)
-    _show_groups(P, S, K, N, E, V)
+    for k in range(len(episode.general)):
+        shown.general[k] = _scaled(episode.general[k], scale.global_mean[k], scale.global_per[k], episode.setting[CLIP])
+    _show_arrivals(P, S, scale, episode, shown)
+    _show_tasks(P, S, shown)
+    _show_groups(P, S, constants, scale, episode, shown)
 
 
 drop_stale(_unit, kernel.__file__, features.__file__, schema.__file__)

@@ -30,7 +30,7 @@ from dagsched.evaluate.drawing import drawn_workload, gantt_schedules
 from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
-from dagsched.evaluate.runner import Job, Outcome, Progress, Setting, default_jobs, run_jobs, split
+from dagsched.evaluate.runner import Job, RunOutcome, RunProgress, Setting, default_jobs, run_jobs, split
 from dagsched.evaluate.scenario import agreed_objective, build_replay, cluster_of, nature_of, prepare
 from dagsched.formats import load, workload_of
 from dagsched.locks import FolderLock
@@ -74,7 +74,7 @@ def compare_baselines(
     save_schedules: bool = False,
     validate: bool = True,
     ablate: bool = False,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Run every policy on the same replays of every workload.
@@ -185,7 +185,7 @@ def run_comparison(
     *,
     jobs: int = 1,
     out: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Comparison:
     """:func:`compare_baselines` for workloads that are loaded and options that are checked."""
@@ -290,9 +290,9 @@ def _run(
     processes: int,
     folder: Path | None,
     log: ResumeLog | None,
-    progress: Progress | None,
+    progress: RunProgress | None,
     keys: Mapping[str, str],
-) -> dict[tuple[int, int, str], Outcome]:
+) -> dict[tuple[int, int, str], RunOutcome]:
     """Every outcome by (workload, replay, policy), from the log where it is there already."""
     setting = Setting(
         workloads=plan.workloads,
@@ -302,7 +302,7 @@ def _run(
         keep=None if log is None else log.folder,
         keep_workload=drawn_workload(plan.workloads),
     )
-    outcomes: dict[tuple[int, int, str], Outcome] = {}
+    outcomes: dict[tuple[int, int, str], RunOutcome] = {}
     left = []
     for job in plan.jobs:
         missing = []
@@ -312,7 +312,7 @@ def _run(
             if kept is None:
                 missing.append(policy)
             else:
-                outcomes[job.workload, job.replay, policy] = Outcome(job.workload, job.replay, policy, **kept)
+                outcomes[job.workload, job.replay, policy] = RunOutcome(job.workload, job.replay, policy, **kept)
         if missing:
             left.append(Job(job.workload, job.replay, tuple(missing)))
     total = len(plan.jobs) * len(config.policies)
@@ -334,7 +334,7 @@ def _run(
 
 
 def _assemble(
-    plan: _Plan, config: CompareConfig, outcomes: dict[tuple[int, int, str], Outcome], keys: Mapping[str, str]
+    plan: _Plan, config: CompareConfig, outcomes: dict[tuple[int, int, str], RunOutcome], keys: Mapping[str, str]
 ) -> Comparison:
     """Rows in the order of the inputs and of the policies, whatever the order in which they finished."""
     ordered = [outcomes[job.workload, job.replay, policy] for job in plan.jobs for policy in job.policies]

@@ -64,9 +64,12 @@ def is_compiled() -> bool:
 
 def is_planner_compiled() -> bool:
     """The same of the planner: each kind of search."""
-    from dagsched.search import exhaustive, race, root
+    from dagsched.search import exhaustive, race, sequential_halving
 
-    return all(_is_stored(module, name) for module, name in ((exhaustive, "walk"), (race, "race"), (root, "play")))
+    return all(
+        _is_stored(module, name)
+        for module, name in ((exhaustive, "walk"), (race, "race"), (sequential_halving, "play"))
+    )
 
 
 def _is_stored(module: ModuleType, name: str) -> bool:

@@ -58,12 +58,13 @@ def resolve(planner: str, replays: Iterable[Replay], learned_options: Mapping[st
 
 
 def _base(policy: MctsPolicy, replay: Replay, objective: str) -> str:
-    from dagsched.search.base import Desk, make_base
+    from dagsched.search.base_policies import make_base
+    from dagsched.search.workspace import Workspace
     from dagsched.simulator.simulator import Simulator
 
     options = policy.options
     if options.prior != "auto":
         return options.prior
-    desk = Desk(Simulator(replay), objective)
-    desk.take_root()
-    return make_base(desk, policy.name, options.prior, policy.learned, learning=policy.learning).name
+    workspace = Workspace(Simulator(replay), objective)
+    workspace.take_root()
+    return make_base(workspace, policy.name, options.prior, policy.learned, learning=policy.learning).name

@@ -49,7 +49,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """What one policy did on one replay.
 
     Attributes:
@@ -91,7 +91,7 @@ class PolicyCrashError(DagschedError):
     """A policy failed, or produced a schedule that the validator rejects, on one replay."""
 
 
-def run_job(setting: Setting, job: Job) -> list[Outcome]:
+def run_job(setting: Setting, job: Job) -> list[RunOutcome]:
     """Run the job's policies one after the other.
 
     Raises:
@@ -124,7 +124,7 @@ def _replay(setting: Setting, workload: int, number: int) -> Replay:
     return replay
 
 
-def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outcome:
+def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> RunOutcome:
     from dagsched.evaluate.columns import TIMING_METRICS
     from dagsched.evaluate.metrics import metrics
     from dagsched.policies.registry import make_policy, policy_key
@@ -145,7 +145,7 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outc
     except PolicyError as error:
         if ".py:" in policy:  # a user's own rule never refuses a replay, it fails
             raise PolicyCrashError(f"{what}: {error}") from None
-        return Outcome(job.workload, job.replay, policy, {}, {}, str(error))
+        return RunOutcome(job.workload, job.replay, policy, {}, {}, str(error))
     except DagschedError as error:
         raise PolicyCrashError(f"{what}: {error}") from None
     except Exception as error:
@@ -172,10 +172,10 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> Outc
     row |= {name: value for name, value in values.items() if name not in TIMING_METRICS}
     timing: dict[str, Value] = {"workload": workload.name, "replay": job.replay, "policy": policy}
     timing |= {name: values[name] for name in TIMING_METRICS} | {"seconds": seconds}
-    timing["simulations"] = getattr(made, "simulations", None)  # counted by planners; by the clock under milliseconds
-    timing["search"] = getattr(made, "search", None)
+    timing["simulations"] = schedule.report.get("simulations")  # counted by planners; by the clock under milliseconds
+    timing["search"] = schedule.report.get("search")
     _save_schedules(setting, job, policy, schedule)
-    return Outcome(job.workload, job.replay, policy, row, timing)
+    return RunOutcome(job.workload, job.replay, policy, row, timing)
 
 
 def _one_line(error: BaseException) -> str:
@@ -223,7 +223,7 @@ def split(jobs: Sequence[Job], processes: int) -> list[Job]:
     return [Job(job.workload, job.replay, (policy,)) for job in jobs for policy in job.policies]
 
 
-def run_jobs(setting: Setting, jobs: Sequence[Job], processes: int) -> Iterator[list[Outcome]]:
+def run_jobs(setting: Setting, jobs: Sequence[Job], processes: int) -> Iterator[list[RunOutcome]]:
     """Outcomes job by job, in the order in which they finish.
 
     Raises:
@@ -237,7 +237,7 @@ def run_jobs(setting: Setting, jobs: Sequence[Job], processes: int) -> Iterator[
     yield from _run_parallel(setting, jobs, processes)
 
 
-def _run_parallel(setting: Setting, jobs: Sequence[Job], processes: int) -> Iterator[list[Outcome]]:
+def _run_parallel(setting: Setting, jobs: Sequence[Job], processes: int) -> Iterator[list[RunOutcome]]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
@@ -290,7 +290,7 @@ def _start_worker(setting: Setting) -> None:
     _setting[:] = [setting]
 
 
-def _work(job: Job) -> list[Outcome]:
+def _work(job: Job) -> list[RunOutcome]:
     return run_job(_setting[0], job)
 
 
@@ -300,5 +300,5 @@ def default_jobs() -> int:
     return min(8, cores())
 
 
-Progress = Callable[[int, int], None]
+RunProgress = Callable[[int, int], None]
 """Called with (finished runs, all runs)."""

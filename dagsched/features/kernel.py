@@ -22,10 +22,10 @@ from dagsched.simulator.kernel import (
     NOW,
     READY,
     Problem,
-    _fits_somewhere,
-    _is_running,
+    can_start,
     entry,
     inner,
+    is_running,
 )
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
@@ -100,20 +100,20 @@ def new_tracker(problem: Problem) -> Tracker:
 
 
 @entry
-def reset_tracker(X):
+def reset_tracker(tracker):
     """Back before the first arrival."""
-    for k in range(len(X.counter)):
-        X.counter[k] = 0
-    for w in range(len(X.started)):
-        X.started[w] = 0
-        X.stamp[w] = 0
-        for r in range(X.unstarted.shape[1]):
-            X.unstarted[w, r] = 0.0
-    for task in range(len(X.end)):
-        X.end[task] = np.nan
-    for k in range(X.resource.shape[0]):
-        for r in range(X.resource.shape[1]):
-            X.resource[k, r] = 0.0
+    for k in range(len(tracker.counter)):
+        tracker.counter[k] = 0
+    for w in range(len(tracker.started)):
+        tracker.started[w] = 0
+        tracker.stamp[w] = 0
+        for r in range(tracker.unstarted.shape[1]):
+            tracker.unstarted[w, r] = 0.0
+    for task in range(len(tracker.end)):
+        tracker.end[task] = np.nan
+    for k in range(tracker.resource.shape[0]):
+        for r in range(tracker.resource.shape[1]):
+            tracker.resource[k, r] = 0.0
 
 
 @inner
@@ -123,7 +123,7 @@ def _expected_end(P, S, task):
     alloc = S.task[task].last_alloc
     running = S.task[task].unfinished - S.task[task].unstarted
     while running > 0 and alloc >= 0:
-        if _is_running(S, alloc):
+        if is_running(S, alloc):
             running -= S.alloc[alloc].count
             end = min(end, S.alloc[alloc].execution + P.estimate[task, P.node_group[S.alloc[alloc].node]])
         alloc = S.alloc[alloc].older
@@ -131,180 +131,180 @@ def _expected_end(P, S, task):
 
 
 @inner
-def _next_completion(P, S, X):
+def _next_completion(P, S, tracker):
     """Expected seconds to the end of the running allocation that is to end first; inf with nothing running.
 
     A key in the heap is at most the true one, which is computed when the task comes to the top.
     """
-    while X.counter[RUNNING] > 0:
-        task = X.running[0]
+    while tracker.counter[RUNNING] > 0:
+        task = tracker.running[0]
         end = _expected_end(P, S, task)
-        if end == X.end[task]:
+        if end == tracker.end[task]:
             return max(end - S.clock[NOW], 0.0)
-        X.end[task] = end
-        size, last = X.counter[RUNNING], task
+        tracker.end[task] = end
+        size, last = tracker.counter[RUNNING], task
         if end == np.inf:  # it has ended, or waits for room for further instances
-            X.end[task] = np.nan
+            tracker.end[task] = np.nan
             size -= 1
-            X.counter[RUNNING] = size
-            last = X.running[size]
+            tracker.counter[RUNNING] = size
+            last = tracker.running[size]
         hole = 0
         while True:
             child = 2 * hole + 1
             if child >= size:
                 break
-            if child + 1 < size and X.end[X.running[child + 1]] < X.end[X.running[child]]:
+            if child + 1 < size and tracker.end[tracker.running[child + 1]] < tracker.end[tracker.running[child]]:
                 child += 1
-            if X.end[X.running[child]] >= X.end[last]:
+            if tracker.end[tracker.running[child]] >= tracker.end[last]:
                 break
-            X.running[hole] = X.running[child]
+            tracker.running[hole] = tracker.running[child]
             hole = child
-        X.running[hole] = last
+        tracker.running[hole] = last
     return np.inf
 
 
 @inner
-def _push_running(P, S, X, task):
+def _push_running(P, S, tracker, task):
     """Remember when a task of which something has just started is expected to have its next end."""
     end = _expected_end(P, S, task)
-    if end == np.inf or X.end[task] <= end:
+    if end == np.inf or tracker.end[task] <= end:
         return
-    hole = X.counter[RUNNING]
-    if np.isnan(X.end[task]):
-        X.counter[RUNNING] = hole + 1
+    hole = tracker.counter[RUNNING]
+    if np.isnan(tracker.end[task]):
+        tracker.counter[RUNNING] = hole + 1
     else:
         hole = 0
-        while X.running[hole] != task:
+        while tracker.running[hole] != task:
             hole += 1
-    X.end[task] = end
+    tracker.end[task] = end
     while hole > 0:
         above = (hole - 1) >> 1
-        if X.end[X.running[above]] <= end:
+        if tracker.end[tracker.running[above]] <= end:
             break
-        X.running[hole] = X.running[above]
+        tracker.running[hole] = tracker.running[above]
         hole = above
-    X.running[hole] = task
+    tracker.running[hole] = task
 
 
 @inner
-def _catch_up(P, S, K, X):
+def read_news(P, S, constants, tracker):
     """Read the arrivals and decisions since the last look."""
-    while X.counter[SEEN_ARRIVED] < S.counter[ARRIVED]:
-        w = X.counter[SEEN_ARRIVED]
-        X.counter[SEEN_ARRIVED] = w + 1
+    while tracker.counter[SEEN_ARRIVED] < S.counter[ARRIVED]:
+        w = tracker.counter[SEEN_ARRIVED]
+        tracker.counter[SEEN_ARRIVED] = w + 1
         for task in range(P.workflow_ptr[w], P.workflow_ptr[w + 1]):
-            X.seen[task] = P.task[task].instances
+            tracker.seen[task] = P.task[task].instances
             if P.task[task].milestone:
                 continue
-            for r in range(K.work.shape[1]):
-                seconds = K.work[task, r] * P.task[task].instances
-                X.resource[UNSTARTED, r] += seconds
-                X.unstarted[w, r] += seconds
-                X.resource[ARRIVED_WORK, r] += seconds
-    while X.counter[SEEN_DECISIONS] < S.counter[DECISIONS]:
-        task = S.decision[X.counter[SEEN_DECISIONS]].task
-        X.counter[SEEN_DECISIONS] += 1
+            for r in range(constants.work.shape[1]):
+                seconds = constants.work[task, r] * P.task[task].instances
+                tracker.resource[UNSTARTED, r] += seconds
+                tracker.unstarted[w, r] += seconds
+                tracker.resource[ARRIVED_WORK, r] += seconds
+    while tracker.counter[SEEN_DECISIONS] < S.counter[DECISIONS]:
+        task = S.decision[tracker.counter[SEEN_DECISIONS]].task
+        tracker.counter[SEEN_DECISIONS] += 1
         if task < 0:
             continue
-        begun = X.seen[task] - S.task[task].unstarted
+        begun = tracker.seen[task] - S.task[task].unstarted
         if begun == 0:
             continue  # a later decision on the same task has been counted already
-        _push_running(P, S, X, task)
-        X.seen[task] -= begun
+        _push_running(P, S, tracker, task)
+        tracker.seen[task] -= begun
         w = P.task[task].workflow & INDEX
-        for r in range(K.work.shape[1]):
-            X.unstarted[w, r] -= K.work[task, r] * begun
-            left = X.resource[UNSTARTED, r] - K.work[task, r] * begun
-            X.resource[UNSTARTED, r] = left if left > ROUNDING * X.resource[ARRIVED_WORK, r] else 0.0
-        if X.seen[task] == 0:
-            X.order[X.counter[STARTED]] = task
-            X.counter[STARTED] += 1
-            X.started[w] += 1
+        for r in range(constants.work.shape[1]):
+            tracker.unstarted[w, r] -= constants.work[task, r] * begun
+            left = tracker.resource[UNSTARTED, r] - constants.work[task, r] * begun
+            tracker.resource[UNSTARTED, r] = left if left > ROUNDING * tracker.resource[ARRIVED_WORK, r] else 0.0
+        if tracker.seen[task] == 0:
+            tracker.order[tracker.counter[STARTED]] = task
+            tracker.counter[STARTED] += 1
+            tracker.started[w] += 1
 
 
 @entry
-def catch_up(P, S, K, X):
+def catch_up(P, S, constants, tracker):
     """Bring the tracker up to the present decision."""
-    _catch_up(P, S, K, X)
+    read_news(P, S, constants, tracker)
 
 
 @inner
-def _look_at_ready(P, S, K, X):
+def _look_at_ready(P, S, constants, tracker):
     """Queue, longest paths and what does not fit, over all ready tasks."""
-    look = X.counter[LOOKS]
+    look = tracker.counter[LOOKS]
     longest, blocked, ages, eligible, active, late = 0.0, -1.0, 0.0, 0, 0, 0
     for k in range(S.counter[READY]):
         task = S.ready[k] & INDEX
         bottom = P.task[task].bottom
         w = P.task[task].workflow & INDEX
-        if X.stamp[w] != look:
-            X.stamp[w] = look
-            X.longest[w] = bottom
+        if tracker.stamp[w] != look:
+            tracker.stamp[w] = look
+            tracker.longest[w] = bottom
             active += 1
-            late += K.deadline[w] < S.clock[NOW]
-        elif bottom > X.longest[w]:
-            X.longest[w] = bottom
+            late += constants.deadline[w] < S.clock[NOW]
+        elif bottom > tracker.longest[w]:
+            tracker.longest[w] = bottom
         longest = max(longest, bottom)
         ages += S.clock[NOW] - S.task[task].ready_time
         count = S.task[task].unstarted
-        for r in range(K.work.shape[1]):
-            X.resource[QUEUED_WORK, r] += K.work[task, r] * count
-            if K.total[r] > 0:
-                X.resource[QUEUED, r] += P.demand[task, r] * count / K.total[r]
-        if _fits_somewhere(P, S, task):
+        for r in range(constants.work.shape[1]):
+            tracker.resource[QUEUED_WORK, r] += constants.work[task, r] * count
+            if constants.total[r] > 0:
+                tracker.resource[QUEUED, r] += P.demand[task, r] * count / constants.total[r]
+        if can_start(P, S, task):
             eligible += 1
         else:
             blocked = max(blocked, bottom)
-    X.signal[LONGEST] = longest
-    X.signal[BLOCKED] = blocked
-    X.signal[AGES] = ages
-    X.signal[ELIGIBLE] = eligible
-    X.signal[ACTIVE] = active
-    X.signal[LATE] = late
+    tracker.signal[LONGEST] = longest
+    tracker.signal[BLOCKED] = blocked
+    tracker.signal[AGES] = ages
+    tracker.signal[ELIGIBLE] = eligible
+    tracker.signal[ACTIVE] = active
+    tracker.signal[LATE] = late
 
 
 @inner
-def look(P, S, K, X):
+def look(P, S, constants, tracker):
     """Everything the candidates of this decision share."""
-    _catch_up(P, S, K, X)
-    X.counter[LOOKS] += 1
-    resources = K.work.shape[1]
+    read_news(P, S, constants, tracker)
+    tracker.counter[LOOKS] += 1
+    resources = constants.work.shape[1]
     for r in range(resources):
-        X.resource[QUEUED, r] = 0.0
-        X.resource[QUEUED_WORK, r] = 0.0
+        tracker.resource[QUEUED, r] = 0.0
+        tracker.resource[QUEUED_WORK, r] = 0.0
         free = 0.0  # in a register: adding in memory waits for each write
         for node in range(len(P.node_group)):
             free += S.free[node, r]
-        X.resource[FREE, r] = free
-    _look_at_ready(P, S, K, X)
+        tracker.resource[FREE, r] = free
+    _look_at_ready(P, S, constants, tracker)
     last = S.counter[ARRIVED] - 1
-    X.signal[SCALE] = K.scale[last]
-    X.signal[LEVEL] = max(P.workflow[last].prefix_bottom, 1e-12)
-    X.signal[NEXT] = _next_completion(P, S, X)
-    bound, left, arrived, queue = X.signal[LONGEST], 0.0, 0.0, 0.0
+    tracker.signal[SCALE] = constants.scale[last]
+    tracker.signal[LEVEL] = max(P.workflow[last].prefix_bottom, 1e-12)
+    tracker.signal[NEXT] = _next_completion(P, S, tracker)
+    bound, left, arrived, queue = tracker.signal[LONGEST], 0.0, 0.0, 0.0
     for r in range(resources):
-        bound = max(bound, X.resource[UNSTARTED, r])
-        left += X.resource[UNSTARTED, r]
-        arrived += X.resource[ARRIVED_WORK, r]
-        queue = max(queue, X.resource[QUEUED_WORK, r])
-        X.resource[FREE, r] = X.resource[FREE, r] / K.total[r] if K.total[r] > 0 else 0.0
+        bound = max(bound, tracker.resource[UNSTARTED, r])
+        left += tracker.resource[UNSTARTED, r]
+        arrived += tracker.resource[ARRIVED_WORK, r]
+        queue = max(queue, tracker.resource[QUEUED_WORK, r])
+        tracker.resource[FREE, r] = tracker.resource[FREE, r] / constants.total[r] if constants.total[r] > 0 else 0.0
     bound = max(bound, 1e-12)
     for r in range(resources):
-        load = X.resource[UNSTARTED, r] / bound
-        X.resource[LOAD, r] = load
-        X.resource[STARVE, r] = load / (1.0 + X.resource[QUEUED, r])
-    X.signal[BOUND] = bound
-    X.signal[PER_SCALE] = 1.0 / X.signal[SCALE]
-    X.signal[PER_BOUND] = 1.0 / bound
-    X.signal[PER_LEVEL] = 1.0 / X.signal[LEVEL]
+        load = tracker.resource[UNSTARTED, r] / bound
+        tracker.resource[LOAD, r] = load
+        tracker.resource[STARVE, r] = load / (1.0 + tracker.resource[QUEUED, r])
+    tracker.signal[BOUND] = bound
+    tracker.signal[PER_SCALE] = 1.0 / tracker.signal[SCALE]
+    tracker.signal[PER_BOUND] = 1.0 / bound
+    tracker.signal[PER_LEVEL] = 1.0 / tracker.signal[LEVEL]
     most = P.workflow[last].prefix_below
-    X.signal[PER_BELOW] = 1.0 / most if most > 0 else 0.0
-    X.signal[PROGRESS] = left / arrived if arrived > 0 else 0.0
-    X.signal[QUEUE] = queue
+    tracker.signal[PER_BELOW] = 1.0 / most if most > 0 else 0.0
+    tracker.signal[PROGRESS] = left / arrived if arrived > 0 else 0.0
+    tracker.signal[QUEUE] = queue
 
 
 @inner
-def _fill_children(P, S, X, task, out):
+def _fill_children(P, S, tracker, task, out):
     """Joins that wait for the task, among its first children."""
     alone, longest, least, total = 0, 0.0, MOST_PARENTS + 1, 0.0
     first = P.child_ptr[task]
@@ -317,7 +317,7 @@ def _fill_children(P, S, X, task, out):
             alone += 1
             longest = max(longest, P.task[child].bottom)
     out[_UNLOCKS] = LOG1P[alone]
-    out[_UNLOCKS + 1] = longest * X.signal[PER_BOUND]
+    out[_UNLOCKS + 1] = longest * tracker.signal[PER_BOUND]
     out[_UNLOCKS + 2] = INVERSE[least]
     out[_UNLOCKS + 3] = total
 
@@ -329,36 +329,36 @@ LEFT_WORK = _AT["left_work"]
 
 
 @inner
-def _fill_node(P, S, K, task, node, out):
+def _fill_node(P, S, constants, task, node, out):
     """How the task would sit on its node."""
     group = P.node_group[node] & INDEX
     tightest, leftover, alignment = 0.0, 0.0, 0.0
-    for r in range(K.work.shape[1]):
+    for r in range(constants.work.shape[1]):
         demand, free = P.demand[task, r], S.free[node, r]
         if demand > 0:
             tightest = max(tightest, demand / max(free, demand))
-        per = K.per_capacity[group, r]
+        per = constants.per_capacity[group, r]
         leftover += (free - demand) * per
         alignment += demand * free * per * per
     out[_DEMAND_FREE] = tightest
-    out[_DEMAND_FREE + 1] = leftover * K.per_resource[0]
+    out[_DEMAND_FREE + 1] = leftover * constants.per_resource[0]
     out[_DEMAND_FREE + 2] = alignment
 
 
 @inner
-def _fill_resources(K, X, task, inverse, out):
+def _fill_resources(constants, tracker, task, inverse, out):
     """Sums over resources of what the cluster lacks and what the task brings."""
     load_demand, load_tail, free_demand = 0.0, 0.0, 0.0
     starve_demand, starve_tail, starve_near, starve_child = 0.0, 0.0, 0.0, 0.0
-    for r in range(K.work.shape[1]):
-        load, starve, share = X.resource[LOAD, r], X.resource[STARVE, r], K.share[task, r]
+    for r in range(constants.work.shape[1]):
+        load, starve, share = tracker.resource[LOAD, r], tracker.resource[STARVE, r], constants.share[task, r]
         load_demand += load * share
-        load_tail += load * K.tail[task, r]
-        free_demand += X.resource[FREE, r] * share
+        load_tail += load * constants.tail[task, r]
+        free_demand += tracker.resource[FREE, r] * share
         starve_demand += starve * share
-        starve_tail += starve * K.tail[task, r]
-        starve_near += starve * K.near[task, r]
-        starve_child += starve * K.child_share[task, r]
+        starve_tail += starve * constants.tail[task, r]
+        starve_near += starve * constants.near[task, r]
+        starve_child += starve * constants.child_share[task, r]
     out[_LOAD_DEMAND] = load_demand
     out[_LOAD_DEMAND + 1] = load_tail * inverse
     out[_LOAD_DEMAND + 2] = free_demand
@@ -369,19 +369,19 @@ def _fill_resources(K, X, task, inverse, out):
 
 
 @inner
-def fill_dynamic(P, S, K, X, task, node, out):
+def fill_dynamic(P, S, constants, tracker, task, node, out):
     """Write the columns that change with the state, but for those of :func:`fill_left`.
 
     ``node`` is where the placement rule would put the task.
     """
-    now, inverse = S.clock[NOW], X.signal[PER_SCALE]
+    now, inverse = S.clock[NOW], tracker.signal[PER_SCALE]
     w = P.task[task].workflow & INDEX
     estimate, bottom, share = P.task[task].fastest, P.task[task].bottom, P.task[task].share
-    level = bottom * X.signal[PER_LEVEL]
-    progress = X.signal[PROGRESS]
-    relative = bottom * X.signal[PER_BOUND]
+    level = bottom * tracker.signal[PER_LEVEL]
+    progress = tracker.signal[PROGRESS]
+    relative = bottom * tracker.signal[PER_BOUND]
     out[FIRST_DYNAMIC] = level
-    out[FIRST_DYNAMIC + 1] = K.below[task] * X.signal[PER_BELOW]
+    out[FIRST_DYNAMIC + 1] = constants.below[task] * tracker.signal[PER_BELOW]
     out[FIRST_DYNAMIC + 2] = share * level
     out[FIRST_DYNAMIC + 3] = relative
     out[FIRST_DYNAMIC + 4] = max(0.0, relative - 0.25)
@@ -393,14 +393,14 @@ def fill_dynamic(P, S, K, X, task, node, out):
     left = max(S.workflow[w].left, 0.0) * inverse
     out[FIRST_DYNAMIC + 10] = left
     out[FIRST_DYNAMIC + 11] = left / (1.0 + left)
-    out[FIRST_DYNAMIC + 12] = bottom / X.longest[w] if X.longest[w] > 0 else 1.0
+    out[FIRST_DYNAMIC + 12] = bottom / tracker.longest[w] if tracker.longest[w] > 0 else 1.0
     out[FIRST_DYNAMIC + 13] = (now - S.task[task].ready_time) * inverse
     out[FIRST_DYNAMIC + 14] = (now - P.workflow[w].arrival) * inverse
-    out[FIRST_DYNAMIC + 15] = K.log_weight[w]
+    out[FIRST_DYNAMIC + 15] = constants.log_weight[w]
     laxity, due = 5.0, 50.0
-    if K.deadline[w] < np.inf:
-        due = min(max((K.deadline[w] - now) * inverse, -50.0), 50.0)
-        laxity = min(max((K.deadline[w] - now - bottom) * inverse, -5.0), 5.0)
+    if constants.deadline[w] < np.inf:
+        due = min(max((constants.deadline[w] - now) * inverse, -50.0), 50.0)
+        laxity = min(max((constants.deadline[w] - now - bottom) * inverse, -5.0), 5.0)
     out[FIRST_DYNAMIC + 16] = laxity
     out[FIRST_DYNAMIC + 17] = max(0.0, 1.0 - laxity)
     out[FIRST_DYNAMIC + 18] = 1.0 if laxity < 0 else 0.0
@@ -411,84 +411,84 @@ def fill_dynamic(P, S, K, X, task, node, out):
         begin = max(begin, S.data_ready[task, group])
     finish = begin + P.estimate[task, group] - now
     out[FIRST_DYNAMIC + 20] = (finish - estimate) * inverse
-    _fill_node(P, S, K, task, node, out)
-    out[FIRST_DYNAMIC + 24] = (finish - X.signal[NEXT]) * inverse if X.signal[NEXT] < np.inf else 0.0
-    hinders = X.signal[BLOCKED] > bottom
+    _fill_node(P, S, constants, task, node, out)
+    out[FIRST_DYNAMIC + 24] = (finish - tracker.signal[NEXT]) * inverse if tracker.signal[NEXT] < np.inf else 0.0
+    hinders = tracker.signal[BLOCKED] > bottom
     out[FIRST_DYNAMIC + 25] = share if hinders else 0.0
     out[FIRST_DYNAMIC + 26] = estimate * inverse if hinders else 0.0
-    _fill_children(P, S, X, task, out)
-    _fill_resources(K, X, task, inverse, out)
+    _fill_children(P, S, tracker, task, out)
+    _fill_resources(constants, tracker, task, inverse, out)
 
 
 @inner
-def fill_left(P, X, task, out):
+def fill_left(P, tracker, task, out):
     """Write the columns of what is left of the task's workflow, which few priorities read."""
-    inverse, w = X.signal[PER_SCALE], P.task[task].workflow & INDEX
+    inverse, w = tracker.signal[PER_SCALE], P.task[task].workflow & INDEX
     left = 0.0
-    for r in range(X.unstarted.shape[1]):
-        left += X.resource[UNSTARTED, r] * X.unstarted[w, r]
-    left = max(left, 0.0) * X.signal[PER_BOUND]
+    for r in range(tracker.unstarted.shape[1]):
+        left += tracker.resource[UNSTARTED, r] * tracker.unstarted[w, r]
+    left = max(left, 0.0) * tracker.signal[PER_BOUND]
     out[LEFT_WORK] = left * inverse
     out[LEFT_WORK + 1] = left * inverse / (1.0 + left * inverse)
-    out[LEFT_WORK + 2] = left * X.signal[PER_BOUND]
-    out[LEFT_WORK + 3] = X.longest[w] * inverse
-    out[LEFT_WORK + 4] = X.started[w] / (P.workflow_ptr[w + 1] - P.workflow_ptr[w])
+    out[LEFT_WORK + 2] = left * tracker.signal[PER_BOUND]
+    out[LEFT_WORK + 3] = tracker.longest[w] * inverse
+    out[LEFT_WORK + 4] = tracker.started[w] / (P.workflow_ptr[w + 1] - P.workflow_ptr[w])
 
 
 @inner
-def fill_fixed(K, X, task, out):
+def fill_fixed(constants, tracker, task, out):
     """Write the columns that are fixed up to the scale."""
-    inverse = X.signal[PER_SCALE]
-    for k in range(K.fixed.shape[1]):
+    inverse = tracker.signal[PER_SCALE]
+    for k in range(constants.fixed.shape[1]):
         at = k if k < FIRST_DYNAMIC else k + AFTER_DYNAMIC - FIRST_DYNAMIC
-        out[at] = K.fixed[task, k] * inverse if K.is_time[k] else K.fixed[task, k]
+        out[at] = constants.fixed[task, k] * inverse if constants.is_time[k] else constants.fixed[task, k]
 
 
 @inner
-def fill_task(P, S, K, X, task, node, out):
+def fill_task(P, S, constants, tracker, task, node, out):
     """Write all columns of a task, ``[F]``, that would start on ``node``."""
-    fill_dynamic(P, S, K, X, task, node, out)
-    fill_left(P, X, task, out)
-    fill_fixed(K, X, task, out)
+    fill_dynamic(P, S, constants, tracker, task, node, out)
+    fill_left(P, tracker, task, out)
+    fill_fixed(constants, tracker, task, out)
 
 
 @inner
-def fill_global(P, S, X, out):
+def fill_global(P, S, tracker, out):
     """Write the features of the whole state, ``[G]``."""
-    inverse = X.signal[PER_SCALE]
-    resources = X.resource.shape[1]
+    inverse = tracker.signal[PER_SCALE]
+    resources = tracker.resource.shape[1]
     free, least_free, low, high = 0.0, 1.0, np.inf, 0.0
     for r in range(resources):
-        free += X.resource[FREE, r] / resources
-        least_free = min(least_free, X.resource[FREE, r])
-        low = min(low, X.resource[LOAD, r])
-        high = max(high, X.resource[LOAD, r])
+        free += tracker.resource[FREE, r] / resources
+        least_free = min(least_free, tracker.resource[FREE, r])
+        low = min(low, tracker.resource[LOAD, r])
+        high = max(high, tracker.resource[LOAD, r])
     ready = S.counter[READY]
     arrived = S.counter[ARRIVED]
-    out[0] = X.signal[PROGRESS]
-    out[1] = np.log(1.0 + X.signal[BOUND] * inverse)
-    out[2] = X.signal[LONGEST] / X.signal[BOUND]
+    out[0] = tracker.signal[PROGRESS]
+    out[1] = np.log(1.0 + tracker.signal[BOUND] * inverse)
+    out[2] = tracker.signal[LONGEST] / tracker.signal[BOUND]
     out[3] = free
     out[4] = least_free
     out[5] = low / high if high > 0 else 1.0
     out[6] = np.log(1.0 + ready)
-    out[7] = np.log(1.0 + X.signal[ELIGIBLE])
+    out[7] = np.log(1.0 + tracker.signal[ELIGIBLE])
     out[8] = np.log(1.0 + S.counter[EVENTS])
-    out[9] = np.log(1.0 + X.signal[QUEUE] * inverse)
-    out[10] = X.signal[NEXT] * inverse if X.signal[NEXT] < np.inf else 0.0
-    out[11] = max(X.signal[BLOCKED], 0.0) / X.signal[BOUND]
-    out[12] = np.log(1.0 + X.signal[ACTIVE])
-    out[13] = X.signal[LATE] / X.signal[ACTIVE] if X.signal[ACTIVE] > 0 else 0.0
-    out[14] = X.signal[AGES] * inverse / ready if ready > 0 else 0.0
+    out[9] = np.log(1.0 + tracker.signal[QUEUE] * inverse)
+    out[10] = tracker.signal[NEXT] * inverse if tracker.signal[NEXT] < np.inf else 0.0
+    out[11] = max(tracker.signal[BLOCKED], 0.0) / tracker.signal[BOUND]
+    out[12] = np.log(1.0 + tracker.signal[ACTIVE])
+    out[13] = tracker.signal[LATE] / tracker.signal[ACTIVE] if tracker.signal[ACTIVE] > 0 else 0.0
+    out[14] = tracker.signal[AGES] * inverse / ready if ready > 0 else 0.0
     out[15] = 0.0
     if arrived > 1:
         out[15] = (P.workflow[arrived - 1].arrival - P.workflow[0].arrival) / (arrived - 1) * inverse
 
 
 @inner
-def fill_groups(P, S, K, out):
+def fill_groups(P, S, constants, out):
     """Write the features of every node group, ``[groups, Q]``."""
-    resources = K.work.shape[1]
+    resources = constants.work.shape[1]
     for g in range(P.capacity.shape[0]):
         nodes = P.group_ptr[g + 1] - P.group_ptr[g]
         mean, least, largest, idle = 0.0, 1.0, 1.0, 0
@@ -505,13 +505,13 @@ def fill_groups(P, S, K, out):
             free /= P.capacity[g, r] * nodes
             mean += free
             least = min(least, free)
-            largest = min(largest, most / K.largest[r])
-        out[g, 0] = K.group_share[g, 0]
-        out[g, 1] = K.group_share[g, 1]
+            largest = min(largest, most / constants.largest[r])
+        out[g, 0] = constants.group_share[g, 0]
+        out[g, 1] = constants.group_share[g, 1]
         out[g, 2] = mean / resources
         out[g, 3] = least
         out[g, 4] = largest
-        out[g, 5] = K.group_share[g, 2]
+        out[g, 5] = constants.group_share[g, 2]
         out[g, 6] = idle / nodes
 
 
@@ -524,7 +524,7 @@ def _eligible(P, S, out):
     count = 0
     for k in range(S.counter[READY]):
         task = S.ready[k]
-        if not _fits_somewhere(P, S, task):
+        if not can_start(P, S, task):
             continue
         if count < len(out):
             out[count] = task
@@ -542,17 +542,17 @@ def _eligible(P, S, out):
 
 
 @entry
-def observe(P, S, K, X, candidates, tasks, general, groups):
+def observe(P, S, constants, tracker, candidates, tasks, general, groups):
     """Write the features of up to ``len(candidates)`` eligible tasks, ascending; returns how many are eligible.
 
     ``candidates`` ``[M]``, ``tasks`` ``[M, F]``, ``general`` ``[G]``, ``groups`` ``[groups, Q]``.
     """
-    look(P, S, K, X)
+    look(P, S, constants, tracker)
     count = _eligible(P, S, candidates)
     for k in range(min(count, len(candidates))):
-        fill_task(P, S, K, X, candidates[k], kernel._place(P, S, candidates[k]), tasks[k])
-    fill_global(P, S, X, general)
-    fill_groups(P, S, K, groups)
+        fill_task(P, S, constants, tracker, candidates[k], kernel.choose_node(P, S, candidates[k]), tasks[k])
+    fill_global(P, S, tracker, general)
+    fill_groups(P, S, constants, groups)
     return count
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from dagsched.cluster import default_cluster
 from dagsched.declared import TRACE
 from dagsched.errors import InvalidWorkflowError
-from dagsched.formats.registry import Progress, Reader, ReadOptions
+from dagsched.formats.registry import Reader, ReadOptions, ReadProgress
 from dagsched.formats.source import Source, decode, stem, whole
 from dagsched.formats.tally import Tally
 from dagsched.task import Task
@@ -136,7 +136,7 @@ def read(source: Source, options: ReadOptions) -> list[Workload]:
     ]
 
 
-def _jobs(source: Source, progress: Progress | None) -> dict[str, list[_Row]]:
+def _jobs(source: Source, progress: ReadProgress | None) -> dict[str, list[_Row]]:
     """Rows by job, in order of first appearance; a job's rows need not be together."""
     jobs: dict[str, list[_Row]] = {}
     for line, fields in _records(source, len(COLUMNS), progress):
@@ -163,7 +163,7 @@ def _jobs(source: Source, progress: Progress | None) -> dict[str, list[_Row]]:
     return jobs
 
 
-def _records(source: Source, columns: int, progress: Progress | None = None) -> Iterator[tuple[int, list[str]]]:
+def _records(source: Source, columns: int, progress: ReadProgress | None = None) -> Iterator[tuple[int, list[str]]]:
     """(line number, fields) of a CSV file whose every line has ``columns`` fields and an end."""
     blank = False
     for number, data, ended in source.lines(progress):

@@ -12,7 +12,7 @@ from dagsched.errors import ConfigError, closest
 from dagsched.formats.source import Source
 from dagsched.workload import Workload
 
-Progress = Callable[[float], None]
+ReadProgress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ReadOptions:
     strict: bool = False
     processors: int = 4
     known: Path | None = None
-    progress: Progress | None = None
+    progress: ReadProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)

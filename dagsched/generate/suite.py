@@ -67,7 +67,7 @@ class Arrivals(BaseModel):
         return self
 
 
-class Entry(BaseModel):
+class MixtureEntry(BaseModel):
     """One component of the mixture; further keys are parameters of its kind.
 
     Attributes:
@@ -89,7 +89,7 @@ class Entry(BaseModel):
         return dict(self.model_extra or {})
 
     @model_validator(mode="after")
-    def _parameters_exist(self) -> Entry:
+    def _parameters_exist(self) -> MixtureEntry:
         with for_pydantic():
             kind = kind_named(self.kind)
             kind.check_parameters(self.parameters)
@@ -130,7 +130,7 @@ class Suite(BaseModel):
     about: str = ""
     objective: ObjectiveName = "makespan"
     closed: bool | None = None
-    mixture: tuple[Entry, ...] = Field(min_length=1)
+    mixture: tuple[MixtureEntry, ...] = Field(min_length=1)
     cluster: Any = None
     arrivals: Arrivals = Arrivals()
     deadlines: float | Literal["tight"] | None = None
@@ -279,7 +279,7 @@ class Suite(BaseModel):
             workload = deadlines(workload, cluster, self.deadlines, due)
         return workload.declare(Declared(closed=self.closed, objective=self.objective)), cluster
 
-    def _problem(self, entry: Entry, rng: np.random.Generator, split: Split) -> tuple[Workload, Cluster]:
+    def _problem(self, entry: MixtureEntry, rng: np.random.Generator, split: Split) -> tuple[Workload, Cluster]:
         count = int(draw(entry.count, rng))
         workload = kind_named(entry.kind).workload(rng, count=count, split=split, parameters=entry.parameters)
         cluster = cluster_named(entry.cluster) or cluster_named(self.cluster) or workload.cluster or default_cluster()
@@ -291,4 +291,4 @@ def _check_split(split: object) -> None:
         raise ConfigError(f"split is {split!r}, expected one of {', '.join(SPLITS)}")
 
 
-__all__ = ["SPLITS", "Arrivals", "Entry", "Split", "Suite", "find_suite"]
+__all__ = ["SPLITS", "Arrivals", "MixtureEntry", "Split", "Suite", "find_suite"]

@@ -62,7 +62,7 @@ class Lookahead:
             self._restore()
             simulator.state.counter[kernel.LEFT] = left
             if action == WAIT:
-                kernel.log_decision(simulator.state, WAIT)
+                kernel.log_wait(simulator.state)
                 kernel.advance(problem, simulator.state)
             else:
                 node = kernel.place(problem, simulator.state, action)

@@ -67,7 +67,7 @@ def record_rule(
             tasks, raw = observer.candidates[:count].copy(), observer.tasks[:count].copy()
             started = arena.tracker.started[replay.workflow_of[tasks]].copy()
             general, groups, can_wait = observer.general.copy(), observer.groups.copy(), simulator.can_wait
-            run(1)
+            run.advance(1)
             taken, when = _decision(simulator, seen)
             seen = int(simulator.state.counter[kernel.DECISIONS])
             place = np.flatnonzero(tasks == taken)

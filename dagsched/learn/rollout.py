@@ -150,7 +150,7 @@ class NetworkArena:
             )  # fmt: skip
             if status == kernel.GROW:
                 sim.grow()
-            elif status == learned_kernel.FULL:
+            elif status == kernel.FULL:
                 groups = len(arena.replay.cluster.groups)
                 self._record = _larger(self._record, self.head, groups, len(arena.replay))
             else:

@@ -68,7 +68,7 @@ def path_share(replay: Replay) -> float:
     return path / area if area > 0 else np.inf
 
 
-class Entry(BaseModel):
+class IndexEntry(BaseModel):
     """A checkpoint folder below the index, what it was trained for, for which policy (by default both) and when."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -92,7 +92,7 @@ class Index(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    checkpoints: tuple[Entry, ...] = Field(min_length=1)
+    checkpoints: tuple[IndexEntry, ...] = Field(min_length=1)
 
 
 def read_index(folder: Path) -> Index:

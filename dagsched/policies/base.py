@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +32,59 @@ class Plan:
     start: FloatArray
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a rule of one's own may return instead of scores: the task, and where it goes.
+
+    Attributes:
+        task: one of ``state.eligible``; ``WAIT`` (-1) = start nothing now.
+        node: start on this node alone; -1 = where the placement rule says.
+        group: start on the node of this group that is left with least; -1 = any.
+        count: start at most so many instances; 0 = as many as fit.
+    """
+
+    task: int
+    node: int = -1
+    group: int = -1
+    count: int = 0
+
+
 class ScoreFunction(Protocol):
     """A user's own rule: ``f(state)`` returns one score per eligible task (``[E]``); the largest runs next.
 
     A task with score NaN does not run now; NaN for every task means WAIT (legal while something runs, and at ticks
-    under a finite ``max_wait``).
+    under a finite ``max_wait``). It may return a :class:`Decision` instead, which can name the node.
     """
 
-    def __call__(self, state: ObservedState) -> NDArray[np.float64]:
-        """Scores ``[len(state.eligible)]``."""
+    def __call__(self, state: ObservedState) -> NDArray[np.float64] | Decision:
+        """Scores ``[len(state.eligible)]``, or a decision."""
         ...
+
+
+class Run(Protocol):
+    """One policy on one replay, in progress."""
+
+    def advance(self, most: int) -> None:
+        """Take at most ``most`` decisions (tasks started, not waits); stops when the replay is done.
+
+        One by one or all at once, the schedule is the same.
+        """
+        ...
+
+    def report(self) -> Mapping[str, Any]:
+        """What the policy has to say of the run so far, for ``Schedule.report``; mostly nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRun:
+    """A run that has nothing to report."""
+
+    advance: Callable[[int], None]
+
+    def report(self) -> Mapping[str, Any]:
+        """See :class:`Run`."""
+        return {}
 
 
 class Policy(Protocol):
@@ -58,11 +101,8 @@ class Policy(Protocol):
     @property
     def reproducible(self) -> bool: ...  # noqa: D102
 
-    def begin(self, simulator: Simulator) -> Callable[[int], None]:
+    def begin(self, simulator: Simulator) -> Run:
         """Prepare for a replay that stands before its first arrival.
-
-        The returned function takes at most the given number of decisions (tasks started, not waits) and
-        stops when the replay is done. One by one or all at once, the schedule is the same.
 
         Raises:
             PolicyError: if the policy cannot handle this replay.

@@ -33,7 +33,7 @@ def _make_random(spec: str, options: Options) -> Policy:
 
 
 def _priority(name: str, description: str, key: KeyFunction | None) -> PolicyInfo:
-    return PolicyInfo(name, description, "rule", lambda spec, _: PriorityPolicy(spec, key))
+    return PolicyInfo(name, description, "rule", lambda spec, _: PriorityPolicy(spec, key), placed=True)
 
 
 def _score(name: str, description: str, rule: int, batch_key: KeyFunction | None = None) -> PolicyInfo:
@@ -42,7 +42,7 @@ def _score(name: str, description: str, rule: int, batch_key: KeyFunction | None
     def make(spec: str, options: Options) -> Policy:  # noqa: ARG001
         return ScorePolicy(spec, rule, needs_below, batch_key)
 
-    return PolicyInfo(name, description, "rule", make)
+    return PolicyInfo(name, description, "rule", make, placed=True)
 
 
 def _make_tetris(spec: str, options: Options) -> Policy:
@@ -73,7 +73,9 @@ def _list(name: str, description: str) -> PolicyInfo:
 
 
 POLICIES = (
-    PolicyInfo("random", "a random order, from its own seed", "rule", _make_random, {"seed": "random seed (0)"}),
+    PolicyInfo(
+        "random", "a random order, from its own seed", "rule", _make_random, {"seed": "random seed (0)"}, placed=True
+    ),
     _priority("fcfs", "first come, first served: earliest ready first", None),
     _score("round-robin", "the workflow served least recently first", kernel.ROUND_ROBIN),
     _priority("sjf", "shortest estimate first", rules.sjf),
@@ -94,7 +96,9 @@ POLICIES = (
     _priority("mts", "most total successors first (RCPSP)", rules.mts),
     _score("srw", "smallest remaining workflow work first", kernel.SRW),
     _score("srw*cp", "srw with 0.02 x bottom level against it", kernel.SRW_CP),
-    PolicyInfo("tetris", "best alignment of demand with free capacity first", "rule", _make_tetris, TETRIS_OPTIONS),
+    PolicyInfo(
+        "tetris", "best alignment of demand with free capacity first", "rule", _make_tetris, TETRIS_OPTIONS, placed=True
+    ),
     _score("tetris+srw", "alignment against remaining workflow work, each by its mean", kernel.TETRIS_SRW),
     _priority("graphene", "troublesome tasks and their ancestors first (after Grandl et al. 2016)", rules.graphene),
     _score("cp+demand", "bottom level / max + demand / capacity", kernel.CP_DEMAND, rules.cp_demand),

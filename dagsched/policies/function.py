@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.policies.base import ScoreFunction
+from dagsched.policies.base import Decision, PlainRun, Run, ScoreFunction
 from dagsched.policies.rule_file import MODULE, load_rule
-from dagsched.policies.runners import Runner
+from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
+from dagsched.simulator.observation import ObservedState
 from dagsched.simulator.simulator import Simulator
-from dagsched.workflow import FloatArray, IntArray
+from dagsched.texts import described
+from dagsched.workflow import IntArray
 
 _FILE_SPEC = re.compile(r"(?P<path>.+\.py):(?P<function>[^:=]+)(?P<options>(?::[^:=]+=[^:]*)*)")
 
@@ -49,7 +51,7 @@ class FunctionPolicy:
             return from_file, (self.name,)
         return FunctionPolicy, (self.name, self.function, self.reproducible)
 
-    def begin(self, simulator: Simulator) -> Runner:
+    def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         begun = False
         tie = simulator.problem.tie
@@ -62,7 +64,7 @@ class FunctionPolicy:
                 going = self._decide(simulator, tie)
                 most -= 1
 
-        return run
+        return PlainRun(run)
 
     def _decide(self, simulator: Simulator, tie: IntArray) -> bool:
         """One decision; returns whether the replay goes on (it then stands at a decision point)."""
@@ -70,41 +72,54 @@ class FunctionPolicy:
         if not len(state.eligible):  # overdue work fits nowhere: only WAIT is legal
             return simulator.wait()
         forced = simulator.is_forced  # then the overdue task alone is eligible, and WAIT is not legal
-        choice = int(state.eligible[0]) if forced else self._choose(state.eligible, self._scores(state), tie)
-        if choice < 0:
+        choice = Decision(int(state.eligible[0])) if forced else self._ask(state, tie)
+        if choice.task == WAIT:
             if not simulator.can_wait:
                 raise PolicyError(
                     f"policy {self.name}: asks to wait at {simulator.now:g} s, but nothing is running; give at least "
                     f"one eligible task a score that is not NaN"
                 )
             return simulator.wait()
-        simulator.start(choice)
+        try:
+            simulator.start(choice.task, node=choice.node, group=choice.group, count=choice.count)
+        except PolicyError as error:
+            raise PolicyError(f"policy {self.name}: {error}") from None
         if kernel.any_eligible(simulator.problem, simulator.state):
             return True
         return simulator.advance()
 
-    def _scores(self, state: object) -> FloatArray:
+    def _ask(self, state: ObservedState, tie: IntArray) -> Decision:
+        """What the function wants: its decision, or the task of largest score."""
         try:
-            scores = np.asarray(self.function(state), np.float64)  # type: ignore[arg-type]
+            answer = self.function(state)
+            scores = np.zeros(0) if isinstance(answer, Decision) else np.asarray(answer, np.float64)
         except (PolicyError, KeyboardInterrupt):
             raise
         except BaseException as error:  # also SystemExit: a rule must not end the program
             raise PolicyError(f"policy {self.name}: the function failed: {type(error).__name__}: {error}") from error
-        expected = state.eligible.shape  # type: ignore[attr-defined]
+        if isinstance(answer, Decision):
+            return self._checked(answer)
+        expected = state.eligible.shape
         if scores.shape != expected:
             raise PolicyError(
                 f"policy {self.name}: returned scores of shape {scores.shape}, expected {expected}: one for each of "
-                f"state.eligible"
+                f"state.eligible, or a dagsched.Decision"
             )
-        return scores
-
-    @staticmethod
-    def _choose(tasks: IntArray, scores: FloatArray, tie: IntArray) -> int:
         usable = ~np.isnan(scores)
         if not usable.any():
-            return -1
-        best = tasks[usable & (scores == scores[usable].max())]
-        return int(best[np.argmin(tie[best])])
+            return Decision(WAIT)
+        best = state.eligible[usable & (scores == scores[usable].max())]
+        return Decision(int(best[np.argmin(tie[best])]))
+
+    def _checked(self, decision: Decision) -> Decision:
+        """A function's decision with plain numbers: arrays give numpy's."""
+        values = {field.name: getattr(decision, field.name) for field in fields(Decision)}
+        for name, value in values.items():
+            least = 0 if name == "count" else -1
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                expected = f"expected a whole number >= {least}"
+                raise PolicyError(f"policy {self.name}: {name} of its decision is {described(value)}, {expected}")
+        return Decision(**{name: int(value) for name, value in values.items()})
 
 
 def from_file(spec: str) -> FunctionPolicy:

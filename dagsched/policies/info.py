@@ -20,6 +20,7 @@ class PolicyInfo:
         description: one line.
         kind: ``rule``, ``list`` (static list scheduler), ``search``, ``learned``, ``planner`` or ``exact``.
         options: option names with their meaning.
+        placed: whether the placement rule picks its nodes, so that it takes the option ``placement``, too.
         make: builds the policy from (full spec, options).
     """
 
@@ -28,6 +29,7 @@ class PolicyInfo:
     kind: str
     make: Callable[[str, Options], Policy] = field(repr=False)
     options: Mapping[str, str] = field(default_factory=dict)
+    placed: bool = False
 
 
 ALIASES: Mapping[str, str] = {

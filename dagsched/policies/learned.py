@@ -23,11 +23,11 @@ from dagsched.features import kernel as features
 from dagsched.features.builder import Constants, build_constants
 from dagsched.objective import OBJECTIVES
 from dagsched.policies import learned_kernel
-from dagsched.policies.base import Plan
+from dagsched.policies.base import PlainRun, Plan, Run
 from dagsched.policies.info import PolicyInfo
 from dagsched.policies.learned_kernel import Head, new_linear
 from dagsched.policies.options import option_int
-from dagsched.policies.runners import PlanPolicy, Runner, drive
+from dagsched.policies.runners import PlanPolicy, drive
 from dagsched.policies.sampling import (
     RULES,
     SamplingOptions,
@@ -304,10 +304,10 @@ class LearnedPolicy:
     options: LearnedOptions
     reproducible: bool = True
 
-    def begin(self, simulator: Simulator) -> Runner:
+    def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         checkpoint = self.options.load(simulator.replay)
-        return make_runner(simulator, checkpoint, self.options.kind).run
+        return PlainRun(make_runner(simulator, checkpoint, self.options.kind).run)
 
 
 def make_learned(kind: str) -> Any:
@@ -438,6 +438,7 @@ POLICIES = (
         "learned",
         make_learned("evolved"),
         OPTIONS,
+        placed=True,
     ),
     PolicyInfo(
         "ppo",
@@ -445,6 +446,7 @@ POLICIES = (
         "learned",
         make_learned("ppo"),
         OPTIONS,
+        placed=True,
     ),
     PolicyInfo(
         "evolved-sample",

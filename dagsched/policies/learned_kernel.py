@@ -18,13 +18,13 @@ from dagsched.features.kernel import (
     FIRST_DYNAMIC,
     LEFT_WORK,
     STARTED,
-    _catch_up,
     fill_dynamic,
     fill_global,
     fill_groups,
     fill_left,
     fill_task,
     look,
+    read_news,
 )
 from dagsched.features.schema import CLIP, MOST_CANDIDATES
 from dagsched.simulator import kernel
@@ -33,27 +33,31 @@ from dagsched.simulator.kernel import (
     DECIDE,
     FREE,
     FRESH,
+    FULL,
     GROW,
+    HOLD,
     INDEX,
     MAX_WAIT,
     NONE,
+    NOTHING,
     NOW,
     READY,
     RELEASES,
+    START,
     ZERO,
     Problem,
-    _advance,
-    _any_eligible,
-    _fits_somewhere,
-    _has_room,
-    _heed_guard,
-    _log_decision,
-    _may_wait,
-    _place,
-    _start,
+    advance_clock,
+    append_decision,
+    can_start,
+    choose_node,
     entry,
+    has_eligible,
+    heed_guard,
     inner,
+    logs_have_room,
+    start_task,
     uniform,
+    wait_is_legal,
 )
 from dagsched.simulator.simulator import MANY
 from dagsched.simulator.stale import drop_stale
@@ -86,45 +90,45 @@ def new_linear(tasks: int, weights: FloatArray | None = None, *, noise: bool = F
 
 
 @entry
-def project(K, L):
-    """Note what the weights read: fill ``L.fixed``, what the fixed columns add to each task's score, and the rest."""
-    for task in range(K.fixed.shape[0]):
+def project(constants, linear):
+    """Note what the weights read: fill ``linear.fixed``, what the fixed columns add to each task's score, and more."""
+    for task in range(constants.fixed.shape[0]):
         timed, plain = 0.0, 0.0
-        for k in range(K.fixed.shape[1]):
+        for k in range(constants.fixed.shape[1]):
             at = k if k < FIRST_DYNAMIC else k + AFTER_DYNAMIC - FIRST_DYNAMIC
-            part = L.weights[at] * K.fixed[task, k]
-            if K.is_time[k]:
+            part = linear.weights[at] * constants.fixed[task, k]
+            if constants.is_time[k]:
                 timed += part
             else:
                 plain += part
-        L.fixed[task, 0] = timed
-        L.fixed[task, 1] = plain
-    L.reads_left[0] = 0
+        linear.fixed[task, 0] = timed
+        linear.fixed[task, 1] = plain
+    linear.reads_left[0] = 0
     for k in range(LEFT_WORK, AFTER_DYNAMIC):
-        if L.weights[k] != 0.0:
-            L.reads_left[0] = 1
+        if linear.weights[k] != 0.0:
+            linear.reads_left[0] = 1
 
 
 @inner
-def linear_score(P, S, K, X, L, task, node):
+def linear_score(P, S, constants, tracker, linear, task, node):
     """The priority of an eligible task that would start on ``node``."""
-    fill_dynamic(P, S, K, X, task, node, L.row)
-    score = L.fixed[task, 0] / X.signal[features.SCALE] + L.fixed[task, 1]
+    fill_dynamic(P, S, constants, tracker, task, node, linear.row)
+    score = linear.fixed[task, 0] / tracker.signal[features.SCALE] + linear.fixed[task, 1]
     one, two, three, four = 0.0, 0.0, 0.0, 0.0  # one sum would wait for itself at every step
     for k in range(FIRST_DYNAMIC, LEFT_WORK - 3, 4):
-        one += L.weights[k] * L.row[k]
-        two += L.weights[k + 1] * L.row[k + 1]
-        three += L.weights[k + 2] * L.row[k + 2]
-        four += L.weights[k + 3] * L.row[k + 3]
+        one += linear.weights[k] * linear.row[k]
+        two += linear.weights[k + 1] * linear.row[k + 1]
+        three += linear.weights[k + 2] * linear.row[k + 2]
+        four += linear.weights[k + 3] * linear.row[k + 3]
     for k in range(LEFT_WORK - (LEFT_WORK - FIRST_DYNAMIC) % 4, LEFT_WORK):
-        one += L.weights[k] * L.row[k]
-    if L.reads_left[0]:
-        fill_left(P, X, task, L.row)
+        one += linear.weights[k] * linear.row[k]
+    if linear.reads_left[0]:
+        fill_left(P, tracker, task, linear.row)
         for k in range(LEFT_WORK, AFTER_DYNAMIC):
-            two += L.weights[k] * L.row[k]
+            two += linear.weights[k] * linear.row[k]
     score += (one + two) + (three + four)
-    if len(L.noise) > 0:
-        score += L.noise[task]
+    if len(linear.noise) > 0:
+        score += linear.noise[task]
     return score
 
 
@@ -133,7 +137,7 @@ def _first_eligible(P, S):
     """(one eligible task or -1, whether there are others)."""
     first = NONE
     for k in range(S.counter[READY]):
-        if _fits_somewhere(P, S, S.ready[k]):
+        if can_start(P, S, S.ready[k]):
             if first >= 0:
                 return first, True
             first = S.ready[k] & INDEX
@@ -141,48 +145,49 @@ def _first_eligible(P, S):
 
 
 @inner
-def choose_linear(P, S, K, X, L):
-    """(task, node): the eligible task of largest priority, ties by Problem.tie; (-1, -1) if nothing is eligible."""
+def choose_linear(P, S, constants, tracker, linear):
+    """A decision: the eligible task of largest priority, ties by Problem.tie, or NOTHING."""
     S.counter[FRESH] = 0
     first, others = _first_eligible(P, S)
     if first < 0:
-        return NONE, NONE
+        return NOTHING, NONE, NONE, ZERO
     if not others:  # no choice: what has happened is noted, but nobody looks at the state
-        _catch_up(P, S, K, X)
-        X.signal[features.ELIGIBLE] = 1
-        node = _place(P, S, first)
-        return (first if node >= 0 else NONE), node
-    look(P, S, K, X)
+        read_news(P, S, constants, tracker)
+        tracker.signal[features.ELIGIBLE] = 1
+        node = choose_node(P, S, first)
+        return (START if node >= 0 else NOTHING), first, node, ZERO
+    look(P, S, constants, tracker)
     best, best_node, best_score = NONE, NONE, -np.inf
     for k in range(S.counter[READY]):
         task = S.ready[k] & INDEX
         if S.class_blocked[P.task[task].klass & INDEX] == S.counter[RELEASES]:
             continue
-        node = _place(P, S, task)
+        node = choose_node(P, S, task)
         if node < 0:
             continue
-        score = linear_score(P, S, K, X, L, task, node)
-        L.spread[0] = min(L.spread[0], score)
-        L.spread[1] = max(L.spread[1], score)
+        score = linear_score(P, S, constants, tracker, linear, task, node)
+        linear.spread[0] = min(linear.spread[0], score)
+        linear.spread[1] = max(linear.spread[1], score)
         if best < 0 or score > best_score or (score == best_score and P.task[task].tie < P.task[best].tie):
             best, best_node, best_score = task, node, score
-    return best, best_node
+    return (START if best >= 0 else NOTHING), best, best_node, ZERO
 
 
 @entry
-def pick_linear(P, S, K, X, L):
+def pick_linear(P, S, constants, tracker, linear):
     """The task that a linear priority would start now, -1 if nothing is eligible."""
-    return choose_linear(P, S, K, X, L)[0]
+    status, task, _, _ = choose_linear(P, S, constants, tracker, linear)
+    return task if status == START else NONE
 
 
 @entry
-def run_by_linear(P, S, truth, K, X, L, most):
+def run_by_linear(P, S, truth, constants, tracker, linear, most):
     """Run to the end (or for ``most`` decisions) with a linear priority."""
     while most > 0:
-        if not _has_room(P, S):
+        if not logs_have_room(P, S):
             return GROW
         if P.setting[MAX_WAIT] < np.inf:
-            status = _heed_guard(P, S, truth)
+            status = heed_guard(P, S, truth)
             if status == BEGUN:
                 most -= 1
                 continue
@@ -190,12 +195,12 @@ def run_by_linear(P, S, truth, K, X, L, most):
                 continue
             if status != FREE:
                 return status
-        task, node = choose_linear(P, S, K, X, L)
-        if task >= 0:
-            _start(P, S, truth, task, node, ZERO)
+        status, task, node, count = choose_linear(P, S, constants, tracker, linear)
+        if status == START:
+            start_task(P, S, truth, task, node, count)
             most -= 1
             continue
-        status = _advance(P, S)
+        status = advance_clock(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -205,18 +210,18 @@ _MANY: Any = np.int64(MANY)
 
 
 @entry
-def run_each_linear(P, S, truth, K, X, L, weights, finish, first):
+def run_each_linear(P, S, truth, constants, tracker, linear, weights, finish, first):
     """A whole run with each of the priorities ``weights`` ``[P, F]`` from ``first`` on; finish times to ``[P, T]``.
 
     Returns how many are done: fewer than all when a run needs more room in ``S``, and that run is to be repeated.
     """
     for k in range(first, len(weights)):
         kernel.reset(P, S)
-        features.reset_tracker(X)
-        for f in range(len(L.weights)):
-            L.weights[f] = weights[k, f]
-        project(K, L)
-        if run_by_linear(P, S, truth, K, X, L, _MANY) == GROW:
+        features.reset_tracker(tracker)
+        for f in range(len(linear.weights)):
+            linear.weights[f] = weights[k, f]
+        project(constants, linear)
+        if run_by_linear(P, S, truth, constants, tracker, linear, _MANY) == GROW:
             return k
         for task in range(len(P.task)):
             finish[k, task] = S.task[task].finish
@@ -302,65 +307,67 @@ class Record(NamedTuple):
 
 
 @entry
-def reset_scratch(W):
+def reset_scratch(scratch):
     """Before a run."""
-    for w in range(W.whole.shape[0]):
-        for h in range(W.whole.shape[1]):
-            W.summary[w, h] = W.whole[w, h]
+    for w in range(scratch.whole.shape[0]):
+        for h in range(scratch.whole.shape[1]):
+            scratch.summary[w, h] = scratch.whole[w, h]
     for k in (COUNT, CUT, SUMMED, ROWS, RECORDED, WAITS):
-        W.counter[k] = 0
+        scratch.counter[k] = 0
 
 
 @inner
-def _gather(P, S, K, X, L, W):
+def gather_candidates(P, S, constants, tracker, linear, scratch):
     """Place and score every eligible task; keep the best and each main rule's pick as candidates."""
     count = 0
     for k in range(S.counter[READY]):
         task = S.ready[k] & INDEX
         if S.class_blocked[P.task[task].klass & INDEX] == S.counter[RELEASES]:
             continue
-        node = _place(P, S, task)
+        node = choose_node(P, S, task)
         if node < 0:
             continue
-        W.eligible[count] = task
-        W.node[count] = node
-        W.score[count] = linear_score(P, S, K, X, L, task, node)
+        scratch.eligible[count] = task
+        scratch.node[count] = node
+        scratch.score[count] = linear_score(P, S, constants, tracker, linear, task, node)
         count += 1
-    most = len(W.candidate)
-    W.counter[CUT] += count > most
+    most = len(scratch.candidate)
+    scratch.counter[CUT] += count > most
     if count <= most:
         for k in range(count):
-            W.candidate[k] = k
-        W.counter[COUNT] = count
+            scratch.candidate[k] = k
+        scratch.counter[COUNT] = count
         return count
     kept = 0
     for k in range(count):  # insertion into a list ordered by base priority
-        if kept == most - _PICKS and not _before(P, W, k, W.candidate[kept - 1]):
+        if kept == most - _PICKS and not is_before(P, scratch, k, scratch.candidate[kept - 1]):
             continue
         at = min(kept, most - _PICKS - 1)
-        while at > 0 and _before(P, W, k, W.candidate[at - 1]):
-            W.candidate[at] = W.candidate[at - 1]
+        while at > 0 and is_before(P, scratch, k, scratch.candidate[at - 1]):
+            scratch.candidate[at] = scratch.candidate[at - 1]
             at -= 1
-        W.candidate[at] = k
+        scratch.candidate[at] = k
         kept = min(kept + 1, most - _PICKS)
     for pick in range(_PICKS):
         best, best_key = ZERO, np.inf
         for k in range(count):
-            key = _rule_key(P, S, K, W.eligible[k], pick)
-            if key < best_key or (key == best_key and P.task[W.eligible[k]].tie < P.task[W.eligible[best]].tie):
+            key = _rule_key(P, S, constants, scratch.eligible[k], pick)
+            if key < best_key or (
+                key == best_key and P.task[scratch.eligible[k]].tie < P.task[scratch.eligible[best]].tie
+            ):
                 best, best_key = k, key
         known = False
         for k in range(kept):
-            known = known or W.candidate[k] == best
+            known = known or scratch.candidate[k] == best
         if not known:
-            W.candidate[kept] = best
+            scratch.candidate[kept] = best
             kept += 1
-    W.counter[COUNT] = kept
+    scratch.counter[COUNT] = kept
     return kept
 
 
 @inner
-def _rule_key(P, S, K, task, rule):
+def _rule_key(P, S, constants, task, rule):
     """What each main rule minimises: ready time, minus bottom level, workflow's work left, estimate, deadline."""
     w = P.task[task].workflow
     if rule == 0:
@@ -371,15 +378,15 @@ def _rule_key(P, S, K, task, rule):
         return S.workflow[w].left
     if rule == 3:
         return P.task[task].fastest
-    return K.deadline[w]
+    return constants.deadline[w]
 
 
 @inner
-def _before(P, W, a, b):
+def is_before(P, scratch, a, b):
     """Whether eligible entry a has the larger base priority."""
-    if W.score[a] != W.score[b]:
-        return W.score[a] > W.score[b]
-    return P.task[W.eligible[a]].tie < P.task[W.eligible[b]].tie
+    if scratch.score[a] != scratch.score[b]:
+        return scratch.score[a] > scratch.score[b]
+    return P.task[scratch.eligible[a]].tie < P.task[scratch.eligible[b]].tie
 
 
 @inner
@@ -389,147 +396,147 @@ def _normalise(value, mean, scale):
 
 
 @inner
-def _standardise(W, count):
+def _standardise(scratch, count):
     """Standardise the candidates' base scores; 0 where all are equal."""
     mean, square = 0.0, 0.0
     for k in range(count):
-        mean += W.score[W.candidate[k]] / count
+        mean += scratch.score[scratch.candidate[k]] / count
     for k in range(count):
-        square += (W.score[W.candidate[k]] - mean) ** 2 / count
+        square += (scratch.score[scratch.candidate[k]] - mean) ** 2 / count
     per = 1.0 / np.sqrt(square) if square > 1e-24 else 0.0
     for k in range(count):
-        W.z[k] = (W.score[W.candidate[k]] - mean) * per
+        scratch.z[k] = (scratch.score[scratch.candidate[k]] - mean) * per
 
 
 @inner
-def _share_layer(P, S, K, X, N, W):
+def _share_layer(P, S, constants, tracker, head, scratch):
     """What all candidates add to the first layer: state and node groups."""
-    fill_global(P, S, X, W.general)
-    fill_groups(P, S, K, W.groups)
-    for k in range(len(W.g)):
-        W.g[k] = _normalise(W.general[k], N.g_mean[k], N.g_scale[k])
-    groups = W.q.shape[0]
-    for c in range(len(W.c)):
-        W.c[c] = np.float32(0.0)
+    fill_global(P, S, tracker, scratch.general)
+    fill_groups(P, S, constants, scratch.groups)
+    for k in range(len(scratch.g)):
+        scratch.g[k] = _normalise(scratch.general[k], head.g_mean[k], head.g_scale[k])
+    groups = scratch.q.shape[0]
+    for c in range(len(scratch.c)):
+        scratch.c[c] = np.float32(0.0)
     for group in range(groups):
-        for k in range(W.q.shape[1]):
-            W.q[group, k] = _normalise(W.groups[group, k], N.q_mean[k], N.q_scale[k])
-        for c in range(len(W.c)):
-            total = N.bq[c]
-            for k in range(W.q.shape[1]):
-                total += W.q[group, k] * N.wq[k, c]
-            W.c[c] += max(total, np.float32(0.0)) / np.float32(groups)
-    for h in range(len(W.shared)):
-        W.shared[h] = N.b1[h]
-    for k in range(len(W.g)):
-        for h in range(len(W.shared)):
-            W.shared[h] += W.g[k] * N.w1g[k, h]
-    for c in range(len(W.c)):
-        for h in range(len(W.shared)):
-            W.shared[h] += W.c[c] * N.w1c[c, h]
+        for k in range(scratch.q.shape[1]):
+            scratch.q[group, k] = _normalise(scratch.groups[group, k], head.q_mean[k], head.q_scale[k])
+        for c in range(len(scratch.c)):
+            total = head.bq[c]
+            for k in range(scratch.q.shape[1]):
+                total += scratch.q[group, k] * head.wq[k, c]
+            scratch.c[c] += max(total, np.float32(0.0)) / np.float32(groups)
+    for h in range(len(scratch.shared)):
+        scratch.shared[h] = head.b1[h]
+    for k in range(len(scratch.g)):
+        for h in range(len(scratch.shared)):
+            scratch.shared[h] += scratch.g[k] * head.w1g[k, h]
+    for c in range(len(scratch.c)):
+        for h in range(len(scratch.shared)):
+            scratch.shared[h] += scratch.c[c] * head.w1c[c, h]
 
 
 @inner
-def _subtract_started(P, X, W):
+def _subtract_started(P, tracker, scratch):
     """Take tasks that have fully started out of their workflows' summaries."""
-    while W.counter[SUMMED] < X.counter[STARTED]:
-        task = X.order[W.counter[SUMMED]]
-        W.counter[SUMMED] += 1
+    while scratch.counter[SUMMED] < tracker.counter[STARTED]:
+        task = tracker.order[scratch.counter[SUMMED]]
+        scratch.counter[SUMMED] += 1
         w = P.task[task].workflow
-        for h in range(W.summary.shape[1]):
-            W.summary[w, h] -= W.pooled[task, h]
+        for h in range(scratch.summary.shape[1]):
+            scratch.summary[w, h] -= scratch.pooled[task, h]
 
 
 @inner
-def _residual(P, N, W, k, task):
-    """The network's part of candidate k's logit; its features are in ``W.x[k]``."""
-    for h in range(len(W.h1)):
-        W.h1[h] = W.shared[h]
-    if len(W.fixed) > 0:
+def _residual(P, head, scratch, k, task):
+    """The network's part of candidate k's logit; its features are in ``scratch.x[k]``."""
+    for h in range(len(scratch.h1)):
+        scratch.h1[h] = scratch.shared[h]
+    if len(scratch.fixed) > 0:
         w = P.task[task].workflow
         per = 1.0 / (P.workflow_ptr[w + 1] - P.workflow_ptr[w])
-        for h in range(len(W.h1)):
-            W.h1[h] += W.fixed[task, h] + np.float32(W.summary[w, h] * per)
-    for f in range(len(N.columns)):
-        value = W.x[k, f]
-        for h in range(len(W.h1)):
-            W.h1[h] += value * N.w1x[f, h]
-    for j in range(len(W.h2)):
-        W.h2[j] = N.b2[j]
-    for h in range(len(W.h1)):
-        value = W.h1[h]
+        for h in range(len(scratch.h1)):
+            scratch.h1[h] += scratch.fixed[task, h] + np.float32(scratch.summary[w, h] * per)
+    for f in range(len(head.columns)):
+        value = scratch.x[k, f]
+        for h in range(len(scratch.h1)):
+            scratch.h1[h] += value * head.w1x[f, h]
+    for j in range(len(scratch.h2)):
+        scratch.h2[j] = head.b2[j]
+    for h in range(len(scratch.h1)):
+        value = scratch.h1[h]
         if value > 0:
-            for j in range(len(W.h2)):
-                W.h2[j] += value * N.w2[h, j]
+            for j in range(len(scratch.h2)):
+                scratch.h2[j] += value * head.w2[h, j]
     total = 0.0
-    for j in range(len(W.h2)):
-        total += max(W.h2[j], np.float32(0.0)) * N.w3[j]
+    for j in range(len(scratch.h2)):
+        total += max(scratch.h2[j], np.float32(0.0)) * head.w3[j]
     return total
 
 
 @inner
-def _wait_logit(N, W, count):
+def _wait_logit(head, scratch, count):
     """WAIT: a margin below the best base logit, plus the network's part."""
     best = -np.inf
     for k in range(count):
-        best = max(best, N.setting[SHARPNESS] * W.z[k])
+        best = max(best, head.setting[SHARPNESS] * scratch.z[k])
     total = 0.0
-    for j in range(len(N.ww2)):
-        value = N.bw1[j]
-        for k in range(len(W.g)):
-            value += W.g[k] * N.ww1[k, j]
-        for c in range(len(W.c)):
-            value += W.c[c] * N.ww1[len(W.g) + c, j]
-        total += max(value, np.float32(0.0)) * N.ww2[j]
-    return best - N.setting[MARGIN] + total
+    for j in range(len(head.ww2)):
+        value = head.bw1[j]
+        for k in range(len(scratch.g)):
+            value += scratch.g[k] * head.ww1[k, j]
+        for c in range(len(scratch.c)):
+            value += scratch.c[c] * head.ww1[len(scratch.g) + c, j]
+        total += max(value, np.float32(0.0)) * head.ww2[j]
+    return best - head.setting[MARGIN] + total
 
 
 @inner
-def _fill_candidate(P, S, K, X, N, W, k):
-    at = W.candidate[k]
-    task = W.eligible[at]
-    fill_task(P, S, K, X, task, W.node[at], W.row)
-    for f in range(len(N.columns)):
-        W.x[k, f] = _normalise(W.row[N.columns[f]], N.x_mean[f], N.x_scale[f])
+def _fill_candidate(P, S, constants, tracker, head, scratch, k):
+    at = scratch.candidate[k]
+    task = scratch.eligible[at]
+    fill_task(P, S, constants, tracker, task, scratch.node[at], scratch.row)
+    for f in range(len(head.columns)):
+        scratch.x[k, f] = _normalise(scratch.row[head.columns[f]], head.x_mean[f], head.x_scale[f])
 
 
 @inner
-def logits(P, S, K, X, L, N, W):
-    """Fill ``W.logit`` for the candidates (and WAIT behind them); returns how many candidates there are."""
-    if not _any_eligible(P, S):
+def logits(P, S, constants, tracker, linear, head, scratch):
+    """Fill ``scratch.logit`` for the candidates (and WAIT behind them); returns how many candidates there are."""
+    if not has_eligible(P, S):
         return ZERO
-    look(P, S, K, X)
-    count = _gather(P, S, K, X, L, W)
+    look(P, S, constants, tracker)
+    count = gather_candidates(P, S, constants, tracker, linear, scratch)
     if count == 0:
         return count
-    _standardise(W, count)
-    if len(W.fixed) > 0:
-        _subtract_started(P, X, W)
-    _share_layer(P, S, K, X, N, W)
+    _standardise(scratch, count)
+    if len(scratch.fixed) > 0:
+        _subtract_started(P, tracker, scratch)
+    _share_layer(P, S, constants, tracker, head, scratch)
     for k in range(count):
-        _fill_candidate(P, S, K, X, N, W, k)
-        task = W.eligible[W.candidate[k]]
-        W.logit[k] = N.setting[SHARPNESS] * W.z[k] + _residual(P, N, W, k, task)
-        if len(W.noise) > 0:
-            W.logit[k] += W.noise[task]
-    W.logit[count] = -np.inf
-    if N.setting[MAY_WAIT] > 0 and _may_wait(P, S):
-        W.logit[count] = _wait_logit(N, W, count)
+        _fill_candidate(P, S, constants, tracker, head, scratch, k)
+        task = scratch.eligible[scratch.candidate[k]]
+        scratch.logit[k] = head.setting[SHARPNESS] * scratch.z[k] + _residual(P, head, scratch, k, task)
+        if len(scratch.noise) > 0:
+            scratch.logit[k] += scratch.noise[task]
+    scratch.logit[count] = -np.inf
+    if head.setting[MAY_WAIT] > 0 and wait_is_legal(P, S):
+        scratch.logit[count] = _wait_logit(head, scratch, count)
     return count
 
 
 @inner
-def _pick(P, N, W, count):
+def _pick(P, head, scratch, count):
     """Place of the chosen candidate, ``count`` = WAIT: the largest logit, or a draw by the Gumbel-max trick."""
     best, best_value = NONE, -np.inf
     for k in range(count + 1):
-        value = W.logit[k]
+        value = scratch.logit[k]
         if value == -np.inf:
             continue
-        if W.counter[SAMPLING]:
-            value = value / N.setting[TEMPERATURE] - np.log(-np.log(uniform(W.random)))
+        if scratch.counter[SAMPLING]:
+            value = value / head.setting[TEMPERATURE] - np.log(-np.log(uniform(scratch.random)))
         if best >= 0 and value == best_value and k < count and best < count:
-            if _before(P, W, W.candidate[k], W.candidate[best]):
+            if is_before(P, scratch, scratch.candidate[k], scratch.candidate[best]):
                 best = k
         elif best < 0 or value > best_value:
             best, best_value = k, value
@@ -537,65 +544,61 @@ def _pick(P, N, W, count):
 
 
 @inner
-def _write(P, S, X, W, R, count, action):
+def _write(P, S, tracker, scratch, record, count, action):
     """Append a decision to the record; False if it is full."""
-    at, row = W.counter[RECORDED], W.counter[ROWS]
-    if at + 1 >= len(R.row_ptr) or row + count > len(R.task):
+    at, row = scratch.counter[RECORDED], scratch.counter[ROWS]
+    if at + 1 >= len(record.row_ptr) or row + count > len(record.task):
         return False
     for k in range(count):
-        task = W.eligible[W.candidate[k]]
-        R.task[row + k] = task
-        R.started[row + k] = X.started[P.task[task].workflow]
-        R.z[row + k] = W.z[k]
-        for f in range(R.x.shape[1]):
-            R.x[row + k, f] = W.x[k, f]
-    for k in range(len(W.g)):
-        R.g[at, k] = W.g[k]
-    for group in range(W.q.shape[0]):
-        for k in range(W.q.shape[1]):
-            R.q[at, group, k] = W.q[group, k]
-    R.action[at] = action
-    R.time[at] = S.clock[NOW]
-    R.can_wait[at] = _may_wait(P, S)
-    R.row_ptr[at + 1] = row + count
-    W.counter[RECORDED] = at + 1
-    W.counter[ROWS] = row + count
+        task = scratch.eligible[scratch.candidate[k]]
+        record.task[row + k] = task
+        record.started[row + k] = tracker.started[P.task[task].workflow]
+        record.z[row + k] = scratch.z[k]
+        for f in range(record.x.shape[1]):
+            record.x[row + k, f] = scratch.x[k, f]
+    for k in range(len(scratch.g)):
+        record.g[at, k] = scratch.g[k]
+    for group in range(scratch.q.shape[0]):
+        for k in range(scratch.q.shape[1]):
+            record.q[at, group, k] = scratch.q[group, k]
+    record.action[at] = action
+    record.time[at] = S.clock[NOW]
+    record.can_wait[at] = wait_is_legal(P, S)
+    record.row_ptr[at + 1] = row + count
+    scratch.counter[RECORDED] = at + 1
+    scratch.counter[ROWS] = row + count
     return True
 
 
 @inner
-def choose_network(P, S, K, X, L, N, W, R):
-    """(task, node): the policy's choice; (-1, -1): nothing is eligible; (-3, -1): WAIT; (-4, -1): record full."""
+def choose_network(P, S, constants, tracker, linear, head, scratch, record):
+    """A decision: the policy's choice, HOLD, NOTHING, or FULL where the record cannot take the next one."""
     S.counter[FRESH] = 0
-    cut = W.counter[CUT]
-    count = logits(P, S, K, X, L, N, W)
+    cut = scratch.counter[CUT]
+    count = logits(P, S, constants, tracker, linear, head, scratch)
     if count == 0:
-        return NONE, NONE
-    legal = count + (W.logit[count] > -np.inf)
-    before = W.random[0]
-    action = _pick(P, N, W, count)
-    if W.counter[RECORDING] and legal > 1 and not _write(P, S, X, W, R, count, action):
-        W.random[0] = before  # the decision is taken again with a larger record
-        W.counter[CUT] = cut
-        return NONE - 3, NONE
+        return NOTHING, NONE, NONE, ZERO
+    legal = count + (scratch.logit[count] > -np.inf)
+    before = scratch.random[0]
+    action = _pick(P, head, scratch, count)
+    if scratch.counter[RECORDING] and legal > 1 and not _write(P, S, tracker, scratch, record, count, action):
+        scratch.random[0] = before  # the decision is taken again with a larger record
+        scratch.counter[CUT] = cut
+        return FULL, NONE, NONE, ZERO
     if action == count:
-        return NONE - 2, NONE
-    at = W.candidate[action]
-    return W.eligible[at], W.node[at]
-
-
-FULL = 5
-"""Returned when the record cannot take the next decision."""
+        return HOLD, NONE, NONE, ZERO
+    at = scratch.candidate[action]
+    return START, scratch.eligible[at], scratch.node[at], ZERO
 
 
 @entry
-def run_by_network(P, S, truth, K, X, L, N, W, R, most):
+def run_by_network(P, S, truth, constants, tracker, linear, head, scratch, record, most):
     """Run to the end (or for ``most`` decisions) with the network, greedily or by sampling, recording or not."""
     while most > 0:
-        if not _has_room(P, S):
+        if not logs_have_room(P, S):
             return GROW
         if P.setting[MAX_WAIT] < np.inf:
-            status = _heed_guard(P, S, truth)
+            status = heed_guard(P, S, truth)
             if status == BEGUN:
                 most -= 1
                 continue
@@ -603,25 +606,25 @@ def run_by_network(P, S, truth, K, X, L, N, W, R, most):
                 continue
             if status != FREE:
                 return status
-        task, node = choose_network(P, S, K, X, L, N, W, R)
-        if task == -4:
+        status, task, node, count = choose_network(P, S, constants, tracker, linear, head, scratch, record)
+        if status == FULL:
             return FULL
-        if task >= 0:
-            _start(P, S, truth, task, node, ZERO)
+        if status == START:
+            start_task(P, S, truth, task, node, count)
             most -= 1
             continue
-        if task == -3:
-            _log_decision(S, NONE)
-        status = _advance(P, S)
+        if status == HOLD:
+            append_decision(S, NONE, NONE, ZERO)
+        status = advance_clock(P, S)
         if status != DECIDE:
             return status
     return DECIDE
 
 
 @entry
-def evaluate_logits(P, S, K, X, L, N, W):
-    """The logits of the present decision, in ``W``; returns the number of candidates."""
-    return logits(P, S, K, X, L, N, W)
+def evaluate_logits(P, S, constants, tracker, linear, head, scratch):
+    """The logits of the present decision, in ``scratch``; returns the number of candidates."""
+    return logits(P, S, constants, tracker, linear, head, scratch)
 
 
 def new_scratch(

@@ -15,6 +15,7 @@ from dagsched.policies.base import Policy
 from dagsched.policies.function import from_file, is_file_spec, rule_path
 from dagsched.policies.info import ALIASES, Options, PolicyInfo, parse_spec
 from dagsched.policies.learned import fingerprint
+from dagsched.policies.placed import OPTION, PlacedPolicy, check_placement
 from dagsched.policies.rule_file import load_rule
 
 _TRAINED = ("learned", "planner")
@@ -51,12 +52,18 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
     info = _policies().get(name)
     if info is None:
         raise PolicyError(f"policy {spec!r}: there is no policy {name!r}; {closest_policy(name)}")
+    taken = (*info.options, *([OPTION] if info.placed else []))
     for key in options:
-        if key not in info.options:
-            known = ", ".join(info.options) or "none"
+        if key not in taken:
+            known = ", ".join(taken) or "none"
             raise PolicyError(f"policy {spec!r}: unknown option {key!r}; options of {name}: {known}")
     options = {**{key: value for key, value in learned_options.items() if key in _given(info)}, **options}
-    return info.make(spec, options)
+    placement = options.pop(OPTION, None)
+    made = info.make(spec, options)
+    if placement is None:
+        return made
+    check_placement(spec, placement)
+    return PlacedPolicy(spec, made, placement)
 
 
 def closest_policy(name: str) -> str:

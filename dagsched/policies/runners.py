@@ -10,7 +10,7 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.policies.alike import alike_by_estimate, alike_by_score, new_bookings
-from dagsched.policies.base import Plan
+from dagsched.policies.base import PlainRun, Plan, Run
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Buckets, Follow, Problem
@@ -19,7 +19,6 @@ from dagsched.simulator.state import with_area_below
 from dagsched.workflow import FloatArray, IntArray
 
 KeyFunction = Callable[[Replay, Problem], FloatArray]
-Runner = Callable[[int], None]
 _RANDOM_DOMAIN = 0x52414E44
 
 
@@ -53,7 +52,7 @@ class PriorityPolicy:
     """``[T]`` larger runs first; ``None`` = earliest ready time first."""
     reproducible: bool = True
 
-    def begin(self, simulator: Simulator) -> Runner:
+    def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         problem = simulator.problem
         key = np.zeros(len(simulator.replay)) if self.key is None else self.key(simulator.replay, problem)
@@ -67,7 +66,7 @@ class PriorityPolicy:
                 {kernel.GROW: simulator.grow},
             )
 
-        return run
+        return PlainRun(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class RandomPolicy:
     seed: int = 0
     reproducible: bool = True
 
-    def begin(self, simulator: Simulator) -> Runner:
+    def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         # Drawn in flat order, which is order of arrival: what arrives later cannot change earlier draws.
         stream = np.random.SeedSequence([self.seed, simulator.policy_seed], spawn_key=(_RANDOM_DOMAIN,))
@@ -123,7 +122,7 @@ class ScorePolicy:
     shortness: float = 0.0
     reproducible: bool = True
 
-    def begin(self, simulator: Simulator) -> Runner:
+    def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         if self.batch_key is not None and simulator.replay.is_batch:
             return PriorityPolicy(self.name, self.batch_key).begin(simulator)
@@ -143,7 +142,7 @@ class ScorePolicy:
                 {kernel.GROW: simulator.grow},
             )
 
-        return run
+        return PlainRun(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ class BookingPolicy:
     rule: int
     reproducible: bool = True
 
-    def begin(self, simulator: Simulator) -> Runner:
+    def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         problem = simulator.problem
         room = 1
@@ -179,7 +178,7 @@ class BookingPolicy:
                 {kernel.GROW: more_room},
             )
 
-        return run
+        return PlainRun(run)
 
 
 class Planner(Protocol):
@@ -201,7 +200,7 @@ class PlanPolicy:
     make_planner: Callable[[Replay, int], Planner]
     reproducible: bool = True
 
-    def begin(self, simulator: Simulator) -> Runner:
+    def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         planner = self.make_planner(simulator.replay, simulator.policy_seed)
         problem = simulator.problem
@@ -225,7 +224,7 @@ class PlanPolicy:
                 {kernel.GROW: simulator.grow, kernel.ARRIVAL: plan_new},
             )
 
-        return run
+        return PlainRun(run)
 
 
 def _check_plan(name: str, simulator: Simulator, plan: Plan) -> None:

@@ -294,7 +294,7 @@ def objective_value(replay: Replay, finish: FloatArray, objective: str) -> float
 def _simulate(simulator: Simulator, key: FloatArray) -> tuple[Plan, FloatArray]:
     """The simulator's schedule under a fixed priority, as a plan, and every task's finish in seconds."""
     simulator.reset()
-    PriorityPolicy("sampling", lambda _replay, _problem: key).begin(simulator)(MANY)
+    PriorityPolicy("sampling", lambda _replay, _problem: key).begin(simulator).advance(MANY)
     schedule = simulator.schedule("sampling")
     return Plan(schedule.task, schedule.node, schedule.count, schedule.start), simulator.state.task["finish"].copy()
 

@@ -225,7 +225,8 @@ def _insert(ordered, count, key, task):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _reversed(problem):  # type: ignore[no-untyped-def]
+def reversed_problem(problem):  # type: ignore[no-untyped-def]
+    """The same project with its arrows turned round."""
     duration, demand, need, capacity, parent_ptr, parent_idx, child_ptr, child_idx = problem
     return duration, demand, need, capacity, child_ptr, child_idx, parent_ptr, parent_idx
 
@@ -240,7 +241,7 @@ def perturb(score, scale, state, key):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _value(objective, last_finish, origin, finish, workflow_of, share, latest):  # type: ignore[no-untyped-def]
+def objective_of_times(objective, last_finish, origin, finish, workflow_of, share, latest):  # type: ignore[no-untyped-def]
     """Makespan, or the mean over workflows by weight (``share``) of their last finish, in seconds after the origin."""
     if objective == MAKESPAN:
         return last_finish - origin
@@ -255,7 +256,8 @@ def _value(objective, last_finish, origin, finish, workflow_of, share, latest): 
 
 
 @inner
-def _copy(source, target):  # type: ignore[no-untyped-def]
+def copy_values(source, target):  # type: ignore[no-untyped-def]
+    """``target[:] = source`` without numba's allocator."""
     for k in range(len(source)):
         target[k] = source[k]
 
@@ -276,7 +278,7 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
     scales, seed = noise
     workflow_of, share = owners
     work = new_work(tasks, problem[1].shape[1])
-    backward = _reversed(problem)
+    backward = reversed_problem(problem)
     state = np.array([seed], np.uint64)
     key, start, finish = np.empty(tasks), np.empty(tasks), np.empty(tasks)
     back_start, back_finish = np.empty(tasks), np.empty(tasks)
@@ -289,18 +291,18 @@ def best_of(passes, score, noise, generation, improve, problem, origin, objectiv
         else:
             length = serial(key, problem, work, origin, start, finish)
         used, sample = used + 1, sample + 1
-        value = _value(objective, length, origin, finish, workflow_of, share, latest)
+        value = objective_of_times(objective, length, origin, finish, workflow_of, share, latest)
         if value < best:
             best = value
-            _copy(start, best_start)
+            copy_values(start, best_start)
         while improve and used + 2 <= passes:
             serial(finish, backward, work, 0.0, back_start, back_finish)
             shorter = serial(back_finish, problem, work, origin, start, finish)
             used += 2
-            value = _value(objective, shorter, origin, finish, workflow_of, share, latest)
+            value = objective_of_times(objective, shorter, origin, finish, workflow_of, share, latest)
             if value < best:
                 best = value
-                _copy(start, best_start)
+                copy_values(start, best_start)
             if shorter >= length:
                 break
             length = shorter

@@ -40,55 +40,55 @@ def new_budget(simulations: int, seconds: float) -> Budget:
 
 
 @inner
-def clock(U):  # type: ignore[no-untyped-def]
+def clock(budget):  # type: ignore[no-untyped-def]
     """Seconds of the clock that never goes back."""
-    _clock_gettime(_CLOCK, U.timespec.ctypes.data)
-    return U.timespec[0] + 1e-9 * U.timespec[1]
+    _clock_gettime(_CLOCK, budget.timespec.ctypes.data)
+    return budget.timespec[0] + 1e-9 * budget.timespec[1]
 
 
 @entry
-def begin(U):  # type: ignore[no-untyped-def]
+def begin(budget):  # type: ignore[no-untyped-def]
     """A decision begins now."""
-    U.seconds[BEGAN] = clock(U)
-    U.counter[USED] = 0
+    budget.seconds[BEGAN] = clock(budget)
+    budget.counter[USED] = 0
 
 
 @inner
-def more(U, part):  # type: ignore[no-untyped-def]
+def more(budget, part):  # type: ignore[no-untyped-def]
     """Whether another simulation may start when this part (0 to 1) of the budget may be used in all."""
-    if U.counter[SIMULATIONS] > 0:
-        return U.counter[USED] < np.rint(part * U.counter[SIMULATIONS])
-    return clock(U) - U.seconds[BEGAN] < part * U.seconds[LIMIT]
+    if budget.counter[SIMULATIONS] > 0:
+        return budget.counter[USED] < np.rint(part * budget.counter[SIMULATIONS])
+    return clock(budget) - budget.seconds[BEGAN] < part * budget.seconds[LIMIT]
 
 
 @inner
-def out_of_time(U):  # type: ignore[no-untyped-def]
+def out_of_time(budget):  # type: ignore[no-untyped-def]
     """Whether a budget of time is used up; one of simulations never is."""
-    return U.counter[SIMULATIONS] == 0 and not more(U, 1.0)
+    return budget.counter[SIMULATIONS] == 0 and not more(budget, 1.0)
 
 
 @inner
-def begin_call(U):  # type: ignore[no-untyped-def]
+def begin_call(budget):  # type: ignore[no-untyped-def]
     """A compiled call begins that spends simulations."""
-    U.seconds[CALLED] = clock(U)
-    U.counter[USED_BEFORE] = U.counter[USED]
+    budget.seconds[CALLED] = clock(budget)
+    budget.counter[USED_BEFORE] = budget.counter[USED]
 
 
 @inner
-def end_call(U):  # type: ignore[no-untyped-def]
+def end_call(budget):  # type: ignore[no-untyped-def]
     """The call ends: note how long its simulations have taken."""
-    used = U.counter[USED] - U.counter[USED_BEFORE]
+    used = budget.counter[USED] - budget.counter[USED_BEFORE]
     if used > 0:
-        U.seconds[EACH] += 0.2 * ((clock(U) - U.seconds[CALLED]) / used - U.seconds[EACH])
+        budget.seconds[EACH] += 0.2 * ((clock(budget) - budget.seconds[CALLED]) / used - budget.seconds[EACH])
 
 
 @inner
-def spend(U, simulations):  # type: ignore[no-untyped-def]
+def spend(budget, simulations):  # type: ignore[no-untyped-def]
     """Count so many simulations; whether the call should end as PAUSED, having lasted long."""
-    U.counter[USED] += simulations
-    if clock(U) - U.seconds[CALLED] <= PAUSE_SECONDS:
+    budget.counter[USED] += simulations
+    if clock(budget) - budget.seconds[CALLED] <= PAUSE_SECONDS:
         return False
-    end_call(U)
+    end_call(budget)
     return True
 
 

@@ -23,11 +23,11 @@ from dagsched.search.rollout import (
     PAST,
     SIMULATIONS,
     WAIT,
-    _workflow_cost,
     act,
     cost,
     keep_log,
     restore,
+    workflow_cost,
 )
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
@@ -37,29 +37,31 @@ from dagsched.simulator.kernel import (
     DONE,
     DRAWS,
     EVENTS,
+    FREE,
     GROW,
+    HOLD,
     INTERVAL,
     LAST_TICK,
     MAX_WAIT,
     NONE,
-    NOT_LATE,
     NOW,
     PLACEMENT,
     RANDOM_NODE,
     READY,
     RELEASES,
     ROUND_ROBIN_NODES,
-    _advance,
-    _any_eligible,
-    _fits_somewhere,
-    _has_room,
-    _may_wait,
-    _mix,
-    _overdue,
-    _wait_forced,
+    START,
+    advance_clock,
+    can_start,
     cold,
     entry,
+    find_overdue,
+    has_eligible,
     inner,
+    logs_have_room,
+    mix_bits,
+    wait_forced,
+    wait_is_legal,
 )
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
@@ -113,71 +115,71 @@ def open_walks(walks: Walks, value: float, *, waiting: bool) -> None:
 
 
 @cold
-def _to_choice(P, D):  # type: ignore[no-untyped-def]
+def _to_choice(P, scratch):  # type: ignore[no-untyped-def]
     """Let time pass until there is something to decide, as a rollout does; returns a status."""
-    while _has_room(P, D):
-        forced = NOT_LATE
+    while logs_have_room(P, scratch):
+        guard = FREE
         if P.setting[MAX_WAIT] < np.inf:
-            forced = _overdue(P, D)[0]
-        if forced >= 0 or (forced == NOT_LATE and _any_eligible(P, D)):
+            guard = find_overdue(P, scratch)[0]
+        if guard == START or (guard == FREE and has_eligible(P, scratch)):
             return DECIDE
-        status = _wait_forced(P, D) if forced == NONE else _advance(P, D)
+        status = wait_forced(P, scratch) if guard == HOLD else advance_clock(P, scratch)
         if status != DECIDE:
             return status
     return GROW
 
 
 @cold
-def _list_actions(P, D, N, W, depth):  # type: ignore[no-untyped-def]
+def _list_actions(P, scratch, noise, walks, depth):  # type: ignore[no-untyped-def]
     """The tasks that may start, largest key first, and WAIT where it is legal."""
-    forced = NOT_LATE
+    guard, overdue = FREE, NONE
     if P.setting[MAX_WAIT] < np.inf:
-        forced = _overdue(P, D)[0]
+        guard, overdue, _ = find_overdue(P, scratch)
     count = 0
-    for k in range(D.counter[READY]):
-        task = D.ready[k]
-        if (forced >= 0 and task != forced) or not _fits_somewhere(P, D, task):
+    for k in range(scratch.counter[READY]):
+        task = scratch.ready[k]
+        if (guard == START and task != overdue) or not can_start(P, scratch, task):
             continue
         at = count
-        while at > 0 and _goes_first(P, N, task, W.action[depth, at - 1]):
-            W.action[depth, at] = W.action[depth, at - 1]
+        while at > 0 and _goes_first(P, noise, task, walks.action[depth, at - 1]):
+            walks.action[depth, at] = walks.action[depth, at - 1]
             at -= 1
-        W.action[depth, at] = task
+        walks.action[depth, at] = task
         count += 1
-    if forced < 0 and W.counter[WAITING] and _may_wait(P, D):
-        W.action[depth, count] = WAIT
+    if guard != START and walks.counter[WAITING] and wait_is_legal(P, scratch):
+        walks.action[depth, count] = WAIT
         count += 1
-    W.ways[depth], W.choice[depth] = count, 0
+    walks.ways[depth], walks.choice[depth] = count, 0
 
 
 @inner
-def _goes_first(P, N, a, b):  # type: ignore[no-untyped-def]
-    if N.key[a] != N.key[b]:
-        return N.key[a] > N.key[b]
+def _goes_first(P, noise, a, b):  # type: ignore[no-untyped-def]
+    if noise.key[a] != noise.key[b]:
+        return noise.key[a] > noise.key[b]
     return P.task[a].tie < P.task[b].tie
 
 
 @cold
-def _bound(P, D, V):  # type: ignore[no-untyped-def]
+def _bound(P, scratch, work):  # type: ignore[no-untyped-def]
     """No continuation costs less: what has not started begins now, and all that follows it at once, at its fastest."""
-    now = D.clock[NOW]
-    for w in range(V.counter[FIRST_WORKFLOW], len(P.workflow)):
-        V.last[w] = -np.inf
-    for k in range(V.counter[OPEN]):
-        task = V.open[k]
+    now = scratch.clock[NOW]
+    for w in range(work.counter[FIRST_WORKFLOW], len(P.workflow)):
+        work.last[w] = -np.inf
+    for k in range(work.counter[OPEN]):
+        task = work.open[k]
         w = P.task[task].workflow
-        end = D.task[task].finish
+        end = scratch.task[task].finish
         if np.isnan(end):
             end = now + P.task[task].bottom
-            if D.task[task].unstarted == 0 and D.task[task].last_alloc >= 0:
-                end = D.alloc[D.task[task].last_alloc].finish + P.task[task].bottom - P.task[task].fastest
-        V.last[w] = max(V.last[w], end - _SLACK * abs(end))  # rounding must make nothing late
-    total, latest = V.amount[PAST], -np.inf
-    for w in range(V.counter[FIRST_WORKFLOW], len(P.workflow)):
-        if V.last[w] > -np.inf:
-            latest = max(latest, V.last[w])
-            total += _workflow_cost(P, V, w, V.last[w])
-    return latest if V.kind[0] == MAKESPAN else total
+            if scratch.task[task].unstarted == 0 and scratch.task[task].last_alloc >= 0:
+                end = scratch.alloc[scratch.task[task].last_alloc].finish + P.task[task].bottom - P.task[task].fastest
+        work.last[w] = max(work.last[w], end - _SLACK * abs(end))  # rounding must make nothing late
+    total, latest = work.amount[PAST], -np.inf
+    for w in range(work.counter[FIRST_WORKFLOW], len(P.workflow)):
+        if work.last[w] > -np.inf:
+            latest = max(latest, work.last[w])
+            total += workflow_cost(P, work, w, work.last[w])
+    return latest if work.kind[0] == MAKESPAN else total
 
 
 @inner
@@ -186,121 +188,126 @@ def _bits(x):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _hash(P, R, D):  # type: ignore[no-untyped-def]
+def _hash(P, root, scratch):  # type: ignore[no-untyped-def]
     """Of all that a continuation depends on: the moment, and what has been placed where and when since the root."""
-    h = _mix(_bits(D.clock[NOW])) + _mix(_bits(D.clock[LAST_TICK]) + np.uint64(1))
-    for k in range(R.counter[ALLOCS], D.counter[ALLOCS]):
-        one = _mix(_bits(D.alloc[k].start))
-        one = _mix(one + np.uint64(D.alloc[k].task))
-        one = _mix(one + np.uint64(D.alloc[k].node))
-        h += _mix(one + np.uint64(D.alloc[k].count))
-    for k in range(R.counter[EVENTS]):  # a running allocation may have been joined at this very moment
-        alloc = R.event[k]
-        h += _mix(np.uint64(alloc) + _mix(np.uint64(D.alloc[alloc].count)))
+    h = mix_bits(_bits(scratch.clock[NOW])) + mix_bits(_bits(scratch.clock[LAST_TICK]) + np.uint64(1))
+    for k in range(root.counter[ALLOCS], scratch.counter[ALLOCS]):
+        one = mix_bits(_bits(scratch.alloc[k].start))
+        one = mix_bits(one + np.uint64(scratch.alloc[k].task))
+        one = mix_bits(one + np.uint64(scratch.alloc[k].node))
+        h += mix_bits(one + np.uint64(scratch.alloc[k].count))
+    for k in range(root.counter[EVENTS]):  # a running allocation may have been joined at this very moment
+        alloc = root.event[k]
+        h += mix_bits(np.uint64(alloc) + mix_bits(np.uint64(scratch.alloc[alloc].count)))
     if P.switch[PLACEMENT] == ROUND_ROBIN_NODES:
-        h += _mix(np.uint64(D.counter[CURSOR]))
+        h += mix_bits(np.uint64(scratch.counter[CURSOR]))
     if P.switch[PLACEMENT] == RANDOM_NODE:
-        h += _mix(np.uint64(D.counter[DRAWS]))
+        h += mix_bits(np.uint64(scratch.counter[DRAWS]))
     return h | np.uint64(1)
 
 
 @cold
-def _is_new(P, R, D, W):  # type: ignore[no-untyped-def]
+def _is_new(P, root, scratch, walks):  # type: ignore[no-untyped-def]
     """Whether no walk has been in this state; it now has."""
-    h = _hash(P, R, D)
-    slot = np.int64(h >> np.uint64(8)) & (len(W.seen) - 1)
-    while W.seen[slot] != 0:
-        if W.seen[slot] == h:
+    h = _hash(P, root, scratch)
+    slot = np.int64(h >> np.uint64(8)) & (len(walks.seen) - 1)
+    while walks.seen[slot] != 0:
+        if walks.seen[slot] == h:
             return False
-        slot = (slot + 1) & (len(W.seen) - 1)
-    W.seen[slot] = h
-    W.counter[STATES] += 1
+        slot = (slot + 1) & (len(walks.seen) - 1)
+    walks.seen[slot] = h
+    walks.counter[STATES] += 1
     return True
 
 
 @inner
-def _may_go_on(P, R, D, V, W):  # type: ignore[no-untyped-def]
+def _may_go_on(P, root, scratch, work, walks):  # type: ignore[no-untyped-def]
     """Whether something better may lie behind a state that this walk is the first to be in."""
-    if W.counter[DEPTH] >= len(W.ways) or 2 * W.counter[STATES] >= len(W.seen):
-        W.counter[LEFT_OUT] += 1
+    if walks.counter[DEPTH] >= len(walks.ways) or 2 * walks.counter[STATES] >= len(walks.seen):
+        walks.counter[LEFT_OUT] += 1
         return False
-    return _bound(P, D, V) < W.found[0] * (1.0 - _TIE) and _is_new(P, R, D, W)
+    return _bound(P, scratch, work) < walks.found[0] * (1.0 - _TIE) and _is_new(P, root, scratch, walks)
 
 
 @cold
-def _act(P, D, truth, task):  # type: ignore[no-untyped-def]
+def _act(P, scratch, truth, task):  # type: ignore[no-untyped-def]
     """One copy of it, for the compiler's sake."""
-    return act(P, D, truth, task)
+    return act(P, scratch, truth, task)
 
 
 @inner
-def _wait(P, D, truth):  # type: ignore[no-untyped-def]
+def _wait(P, scratch, truth):  # type: ignore[no-untyped-def]
     """WAIT; at ticks until something has finished, since before that nothing is gained by it."""
-    before = D.counter[RELEASES]
-    status = _act(P, D, truth, WAIT)
-    while status == DECIDE and P.setting[INTERVAL] > 0 and D.counter[RELEASES] == before and D.counter[EVENTS] > 0:
-        if P.setting[MAX_WAIT] < np.inf and _overdue(P, D)[0] != NOT_LATE:
+    before = scratch.counter[RELEASES]
+    status = _act(P, scratch, truth, WAIT)
+    while (
+        status == DECIDE
+        and P.setting[INTERVAL] > 0
+        and scratch.counter[RELEASES] == before
+        and scratch.counter[EVENTS] > 0
+    ):
+        if P.setting[MAX_WAIT] < np.inf and find_overdue(P, scratch)[0] != FREE:
             break
-        if not _has_room(P, D):
+        if not logs_have_room(P, scratch):
             return GROW
-        status = _act(P, D, truth, WAIT)
+        status = _act(P, scratch, truth, WAIT)
     return status
 
 
 @cold
-def _walk(P, R, D, V, N, W, truth):  # type: ignore[no-untyped-def]
+def _walk(P, root, scratch, work, noise, walks, truth):  # type: ignore[no-untyped-def]
     """One walk from the root: DONE, CUT, or GROW if a log is too short."""
-    restore(P, R, D, V)
-    V.counter[SIMULATIONS] += 1
+    restore(P, root, scratch, work)
+    work.counter[SIMULATIONS] += 1
     depth, status = 0, DECIDE
     while status == DECIDE:
-        status = _to_choice(P, D)
+        status = _to_choice(P, scratch)
         if status != DECIDE:
             break
-        if depth >= W.counter[DEPTH]:
-            if not _may_go_on(P, R, D, V, W):
+        if depth >= walks.counter[DEPTH]:
+            if not _may_go_on(P, root, scratch, work, walks):
                 return CUT
-            _list_actions(P, D, N, W, depth)
-            W.counter[DEPTH] = depth + 1
-        action = W.action[depth, W.choice[depth]]
+            _list_actions(P, scratch, noise, walks, depth)
+            walks.counter[DEPTH] = depth + 1
+        action = walks.action[depth, walks.choice[depth]]
         depth += 1
-        status = _wait(P, D, truth) if action == WAIT else _act(P, D, truth, action)
+        status = _wait(P, scratch, truth) if action == WAIT else _act(P, scratch, truth, action)
     return status
 
 
 @inner
-def _turn(W):  # type: ignore[no-untyped-def]
+def _turn(walks):  # type: ignore[no-untyped-def]
     """Take the next way at the deepest place that has one left; over if there is none."""
-    depth = W.counter[DEPTH] - 1
-    while depth >= 0 and W.choice[depth] + 1 >= W.ways[depth]:
+    depth = walks.counter[DEPTH] - 1
+    while depth >= 0 and walks.choice[depth] + 1 >= walks.ways[depth]:
         depth -= 1
     if depth >= 0:
-        W.choice[depth] += 1
-    W.counter[DEPTH] = depth + 1
-    W.counter[OVER] = depth < 0
+        walks.choice[depth] += 1
+    walks.counter[DEPTH] = depth + 1
+    walks.counter[OVER] = depth < 0
 
 
 @entry
-def walk(P, R, D, V, N, G, W, truth, U, part):  # type: ignore[no-untyped-def]
-    """Walk until all is seen or ``part`` (0 to 1) of the budget ``U`` is spent; the best schedule is logged in ``G``.
+def walk(P, root, scratch, work, noise, log, walks, truth, budget, part):  # type: ignore[no-untyped-def]
+    """Walk until all is seen or ``part`` (0 to 1) of the budget is spent; ``log`` has the best schedule.
 
     Returns DONE; GROW if a log is too short (all begins anew then), PAUSED from time to time: call again.
     """
-    begin_call(U)
-    while not W.counter[OVER] and not W.counter[LEFT_OUT] and more(U, part):
-        status = _walk(P, R, D, V, N, W, truth)
-        value = cost(P, D, V) if status == DONE else np.inf
-        better = value < W.found[0]
-        if status == GROW or (better and not keep_log(D, G, V)):
-            W.counter[DEPTH], W.counter[STATES] = 0, 0
-            W.seen[:] = np.uint64(0)
+    begin_call(budget)
+    while not walks.counter[OVER] and not walks.counter[LEFT_OUT] and more(budget, part):
+        status = _walk(P, root, scratch, work, noise, walks, truth)
+        value = cost(P, scratch, work) if status == DONE else np.inf
+        better = value < walks.found[0]
+        if status == GROW or (better and not keep_log(scratch, log, work)):
+            walks.counter[DEPTH], walks.counter[STATES] = 0, 0
+            walks.seen[:] = np.uint64(0)
             return GROW
         if better:
-            W.found[0] = value
-        _turn(W)
-        if spend(U, 1):
+            walks.found[0] = value
+        _turn(walks)
+        if spend(budget, 1):
             return PAUSED
-    end_call(U)
+    end_call(budget)
     return DONE
 
 

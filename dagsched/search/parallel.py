@@ -10,7 +10,15 @@ from multiprocessing.connection import Connection, wait
 
 from dagsched.errors import PolicyError
 from dagsched.processes import check_spawnable, serve
-from dagsched.search.plan_search import REPORT_SECONDS, Improved, PlanResult, PlanTask, Progress, merged, run_search
+from dagsched.search.plan_search import (
+    REPORT_SECONDS,
+    Improved,
+    PlanResult,
+    PlanTask,
+    SearchProgress,
+    merged,
+    run_search,
+)
 
 LATE_SECONDS = 0.2
 """How long after the deadline results are waited for: a worker that is not up by then has found nothing."""
@@ -83,7 +91,7 @@ def _collect(
                 best = min(best, found[worker], key=lambda result: result.value)
             if improved is not None and waiting:
                 done = first.schedules + sum(result.schedules for result in found.values())
-                improved(Progress(time.monotonic() - began, done, best.value, best.bound))
+                improved(SearchProgress(time.monotonic() - began, done, best.value, best.bound))
         except KeyboardInterrupt:
             _stop(list(waiting.values()))
             improved = None
@@ -108,7 +116,7 @@ def _work(link: Connection, task: PlanTask) -> None:
     """The body of a worker process: Ctrl-C in the terminal reaches it as a message from the first process."""
     serve()
 
-    def listen(progress: Progress) -> None:  # noqa: ARG001
+    def listen(progress: SearchProgress) -> None:  # noqa: ARG001
         if link.poll():
             raise KeyboardInterrupt
 

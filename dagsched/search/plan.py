@@ -5,7 +5,7 @@ Search then goes on in small compiled slices until the schedules or the seconds 
 is reached, or it is interrupted. Slices depend on the problem alone and not on the clock.
 
 A budget is of search alone. A time limit is of all: it is asked between and inside the contained policies, too, of
-which the first always completes; the result then says which were left out (:mod:`dagsched.search.contained`).
+which the first always completes; the result then says which were left out (:mod:`dagsched.search.seed_schedules`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.interrupts import remembered_interrupts
+from dagsched.policies.base import PlainRun, Run
 from dagsched.policies.registry import make_policy
-from dagsched.policies.runners import PlanPolicy, Runner
+from dagsched.policies.runners import PlanPolicy
 from dagsched.policies.sampling import OBJECTIVES, check_plannable, is_pooled
 from dagsched.processes import cores
 from dagsched.replay import Replay
 from dagsched.search.allowance import Allowance
-from dagsched.search.contained import (
+from dagsched.search.parallel import run_workers
+from dagsched.search.plan_search import Improved, PlanResult, PlanTask, may_begin, run_search
+from dagsched.search.seed_schedules import (
     LEARNED,
     FixedPlan,
     Rolled,
     Roller,
     contained_specs,
 )
-from dagsched.search.parallel import run_workers
-from dagsched.search.plan_search import Improved, PlanResult, PlanTask, may_begin, run_search
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import copy_into, new_state
 
@@ -138,28 +139,28 @@ def _check(
 
 def begin_plan(
     name: str, result: PlanResult, simulator: Simulator, learned_options: Mapping[str, str] = MappingProxyType({})
-) -> Runner:
+) -> Run:
     """What drives a simulator by a result: its plan, or the policy that it says to run instead.
 
     Asked for all of the rest at once, it takes the end that was simulated before: it would come to the same.
     """
     if result.run_instead is not None:
-        runner = make_policy(result.run_instead, learned_options=learned_options).begin(simulator)
+        begun = make_policy(result.run_instead, learned_options=learned_options).begin(simulator)
     else:
-        runner = PlanPolicy(name, lambda _replay, _seed: FixedPlan(result.plan)).begin(simulator)
+        begun = PlanPolicy(name, lambda _replay, _seed: FixedPlan(result.plan)).begin(simulator)
     ended = result.ended
     if ended is None or not _leads_to(simulator, ended):
-        return runner
+        return begun
 
     def run(most: int) -> None:
         if most < MANY:
-            runner(most)
+            begun.advance(most)
             return
         state = ended.state
         simulator.state = copy_into(state, new_state(ended.problem, len(state.alloc), len(state.decision)))
         simulator.truncated = ended.truncated
 
-    return run
+    return PlainRun(run)
 
 
 def _leads_to(simulator: Simulator, ended: Simulator) -> bool:

@@ -15,14 +15,14 @@ from dagsched.policies.base import Plan
 from dagsched.policies.sampling import is_pooled, objective_value, plan_from_starts
 from dagsched.replay import Replay
 from dagsched.search.allowance import Allowance, OutOfTimeError
-from dagsched.search.contained import (
-    Incumbent,
+from dagsched.search.lns_placed import NodeSearch
+from dagsched.search.lns_pooled import Neighbourhood
+from dagsched.search.seed_schedules import (
+    SeedSchedule,
     best_of,
     followed,
     plan_of,
 )
-from dagsched.search.neighbourhood import Neighbourhood
-from dagsched.search.nodes import NodeSearch
 from dagsched.simulator.simulator import Simulator
 
 MOST_SEEDS = 12
@@ -36,7 +36,7 @@ _LEAST_PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SearchProgress:
     """Where a search stands.
 
     Attributes:
@@ -68,7 +68,7 @@ class PlanResult:
         optimal: whether the value reaches the bound.
         interrupted: whether Ctrl-C ended it.
         run_instead: the spec to run in place of the plan, where following the plan would lose what the policy
-            itself reaches (:attr:`dagsched.search.contained.Incumbent.followable`); else ``None``.
+            itself reaches (:attr:`dagsched.search.seed_schedules.SeedSchedule.followable`); else ``None``.
         rolled_out: contained policies whose schedules are among what was chosen from; the plan is not worse than any.
         left_out: contained policies for which the time limit, or Ctrl-C, left no time.
         workers: processes that searched, never more than this process may use cores.
@@ -82,7 +82,7 @@ class PlanResult:
     bound: float
     schedules: int
     seconds: float
-    log: tuple[Progress, ...]
+    log: tuple[SearchProgress, ...]
     optimal: bool
     interrupted: bool = False
     run_instead: str | None = None
@@ -92,7 +92,7 @@ class PlanResult:
     ended: Simulator | None = None
 
 
-Improved = Callable[[Progress], None]
+Improved = Callable[[SearchProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class PlanTask:
 
     replay: Replay
     objective: str
-    incumbents: tuple[Incumbent, ...]
+    incumbents: tuple[SeedSchedule, ...]
     seconds: float | None
     schedules: int | None
     seed: int
@@ -148,7 +148,7 @@ class _Best:
     value: float
     plan: Plan
     run_instead: str | None
-    log: list[Progress] = field(default_factory=list)
+    log: list[SearchProgress] = field(default_factory=list)
     ended: Simulator | None = None
 
 
@@ -163,7 +163,7 @@ def run_search(
     limit = UNLIMITED if task.schedules is None else task.schedules
     began = time.monotonic()
     best = _Best(first.value, first.plan, None if first.followable else first.source)
-    best.log.append(Progress(0.0, 0, first.value, bound))
+    best.log.append(SearchProgress(0.0, 0, first.value, bound))
     search, interrupted, reported = None, False, 0.0
     each = task.pass_seconds
     try:
@@ -184,10 +184,10 @@ def run_search(
             each = (time.monotonic() - moment) / max(search.schedules - passed, 1)
             better = search.value < before and _take(task, search, best, allowance)
             if better:
-                best.log.append(Progress(elapsed, search.schedules, best.value, bound))
+                best.log.append(SearchProgress(elapsed, search.schedules, best.value, bound))
             if improved is not None and (better or elapsed - reported >= REPORT_SECONDS):
                 reported = elapsed
-                improved(Progress(elapsed, search.schedules, best.value, bound))
+                improved(SearchProgress(elapsed, search.schedules, best.value, bound))
     except KeyboardInterrupt:
         interrupted = True
     interrupted = interrupted or pressed()
@@ -225,9 +225,9 @@ def _new_search(task: PlanTask, bound: float) -> Neighbourhood | NodeSearch:
     return NodeSearch(task.replay, starts, groups, objective=task.objective, bound=bound, stream=stream)
 
 
-def _distinct(incumbents: Sequence[Incumbent]) -> list[Incumbent]:
+def _distinct(incumbents: Sequence[SeedSchedule]) -> list[SeedSchedule]:
     """Without schedules that another policy gave before."""
-    seen: dict[bytes, Incumbent] = {}
+    seen: dict[bytes, SeedSchedule] = {}
     for incumbent in incumbents:
         seen.setdefault(incumbent.start.tobytes() + incumbent.group.tobytes(), incumbent)
     return list(seen.values())
@@ -273,7 +273,7 @@ def merged(results: Sequence[PlanResult], seconds: float) -> PlanResult:
     """The best of several workers' results, of equal ones the first worker's."""
     best = min(results, key=lambda result: result.value)
     events = sorted((p for result in results for p in result.log), key=lambda p: (p.elapsed, p.value))
-    log: list[Progress] = []
+    log: list[SearchProgress] = []
     for event in events:
         if not log or event.value < log[-1].value:
             log.append(event)

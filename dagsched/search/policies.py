@@ -14,7 +14,7 @@ def _planner(name: str, description: str, options: Options) -> PolicyInfo:
 
         return make_mcts(spec, options, learning=name == "mcts")
 
-    return PolicyInfo(name, description, "planner", make, options)
+    return PolicyInfo(name, description, "planner", make, options, placed=True)
 
 
 POLICIES = (

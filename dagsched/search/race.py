@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dagsched.search import budget, leaf, rollout
+from dagsched.search import budget, leaf_value, rollout
 from dagsched.search.budget import PAUSED, begin_call, end_call, more, out_of_time, spend
-from dagsched.search.leaf import finish
+from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import OPEN, SIMULATIONS, act, believed_end, cost, restore
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, _push_event, cold, entry, inner
+from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, cold, entry, inner, push_event
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
@@ -122,130 +122,134 @@ def draw(scenarios: Scenarios, seed: int, first: int, last: int) -> None:
 
 
 @inner
-def _load_scenario(P, R, D, V, C, k):  # type: ignore[no-untyped-def]
+def _load_scenario(P, root, scratch, work, scenarios, k):  # type: ignore[no-untyped-def]
     """Durations of scenario ``k``: all open tasks, and the ends of what runs (the scratch is at the root)."""
-    for at in range(V.counter[OPEN]):
-        task = V.open[at]
-        factor = C.factor[k, task]
+    for at in range(work.counter[OPEN]):
+        task = work.open[at]
+        factor = scenarios.factor[k, task]
         for group in range(P.estimate.shape[1]):
-            C.seconds[task, group] = P.estimate[task, group] * factor
-    now = R.clock[NOW]
-    running = D.counter[EVENTS]
-    D.counter[EVENTS] = 0
+            scenarios.seconds[task, group] = P.estimate[task, group] * factor
+    now = root.clock[NOW]
+    running = scratch.counter[EVENTS]
+    scratch.counter[EVENTS] = 0
     for at in range(running):  # in place: pushing writes no further than the place just read
-        alloc = D.event[at]
-        task, group = D.alloc[alloc].task, P.node_group[D.alloc[alloc].node]
+        alloc = scratch.event[at]
+        task, group = scratch.alloc[alloc].task, P.node_group[scratch.alloc[alloc].node]
         seconds = P.estimate[task, group]
-        elapsed = now - D.alloc[alloc].execution
+        elapsed = now - scratch.alloc[alloc].execution
         if seconds > 0 and elapsed > 0:
-            seconds *= drawn_factor(C.quantile[k, task], C.sigma[0], elapsed / seconds)
+            seconds *= drawn_factor(scenarios.quantile[k, task], scenarios.sigma[0], elapsed / seconds)
         else:
-            seconds = C.seconds[task, group]
-        D.alloc[alloc].finish = believed_end(D.alloc[alloc].execution, seconds, now)
-        _push_event(D, alloc)
+            seconds = scenarios.seconds[task, group]
+        scratch.alloc[alloc].finish = believed_end(scratch.alloc[alloc].execution, seconds, now)
+        push_event(scratch, alloc)
 
 
 @cold
-def _simulate(P, R, D, V, B, C, E, k, task):  # type: ignore[no-untyped-def]
-    """(status, cost) of one action in scenario ``k``, then the order of ``B.key``: to the end, or to the value."""
-    restore(P, R, D, V)
-    V.counter[SIMULATIONS] += 1
-    _load_scenario(P, R, D, V, C, k)
-    status = act(P, D, C.seconds, task)
+def _simulate(P, root, scratch, work, buckets, scenarios, leaf, k, task):  # type: ignore[no-untyped-def]
+    """(status, cost) of one action in scenario ``k``, then the order of ``buckets.key``, to the end or to the value."""
+    restore(P, root, scratch, work)
+    work.counter[SIMULATIONS] += 1
+    _load_scenario(P, root, scratch, work, scenarios, k)
+    status = act(P, scratch, scenarios.seconds, task)
     if status != DECIDE:
-        return status, cost(P, D, V)
-    status, value, _ = finish(P, D, V, B, E, C.seconds, -np.inf)
+        return status, cost(P, scratch, work)
+    status, value, _ = finish(P, scratch, work, buckets, leaf, scenarios.seconds, -np.inf)
     return status, value
 
 
 @entry
-def race(P, R, D, V, B, C, A, E, U, rounds):  # type: ignore[no-untyped-def]
-    """Spend the budget ``U`` on whole scenarios over the active actions, the worse half dropped after each round.
+def race(P, root, scratch, work, buckets, scenarios, actions, leaf, budget, rounds):  # type: ignore[no-untyped-def]
+    """Spend the budget on whole scenarios over the active actions, the worse half dropped after each round.
 
     The first rounds share a half of the budget, the last one, whose costs alone count in the end, has the other.
     Returns DONE; GROW if a log is too short, PAUSED from time to time: call again.
     """
-    begin_call(U)
+    begin_call(budget)
     while True:
-        turn = A.counter[TURN]
+        turn = actions.counter[TURN]
         part = 1.0 if turn >= rounds else 0.5 * turn / max(rounds - 1, 1)
-        last = np.int64(A.value.shape[1] * part)
-        while A.counter[SCENARIO] < last:
-            if out_of_time(U) or (A.counter[NEXT] == 0 and not more(U, part)):
+        last = np.int64(actions.value.shape[1] * part)
+        while actions.counter[SCENARIO] < last:
+            if out_of_time(budget) or (actions.counter[NEXT] == 0 and not more(budget, part)):
                 break
-            arm = A.order[A.counter[NEXT]]
-            status, value = _simulate(P, R, D, V, B, C, E, A.counter[SCENARIO], A.task[arm])
+            arm = actions.order[actions.counter[NEXT]]
+            status, value = _simulate(
+                P, root, scratch, work, buckets, scenarios, leaf, actions.counter[SCENARIO], actions.task[arm]
+            )
             if status == GROW:
                 return GROW
-            A.value[arm, A.counter[SCENARIO]] = value
-            A.counter[NEXT] += 1
-            if A.counter[NEXT] >= A.counter[ACTIVE]:
-                A.counter[NEXT] = 0
-                A.counter[SCENARIO] += 1
-            if spend(U, 1):
+            actions.value[arm, actions.counter[SCENARIO]] = value
+            actions.counter[NEXT] += 1
+            if actions.counter[NEXT] >= actions.counter[ACTIVE]:
+                actions.counter[NEXT] = 0
+                actions.counter[SCENARIO] += 1
+            if spend(budget, 1):
                 return PAUSED
         if turn >= rounds:
             break
-        if A.counter[SCENARIO] > 0:
-            _drop_worse(A)
-        A.counter[TURN] = turn + 1
-    end_call(U)
+        if actions.counter[SCENARIO] > 0:
+            _drop_worse(actions)
+        actions.counter[TURN] = turn + 1
+    end_call(budget)
     return DONE
 
 
 @inner
-def _mean_difference(A, arm, since):  # type: ignore[no-untyped-def]
+def _mean_difference(actions, arm, since):  # type: ignore[no-untyped-def]
     """Mean over the whole scenarios since then of the cost of an action less that of the base."""
     total = 0.0
-    for k in range(since, A.counter[SCENARIO]):
-        total += A.value[arm, k] - A.value[0, k]
-    return total / max(A.counter[SCENARIO] - since, 1)
+    for k in range(since, actions.counter[SCENARIO]):
+        total += actions.value[arm, k] - actions.value[0, k]
+    return total / max(actions.counter[SCENARIO] - since, 1)
 
 
 @inner
-def _drop_worse(A):  # type: ignore[no-untyped-def]
-    active = A.counter[ACTIVE]
+def _drop_worse(actions):  # type: ignore[no-untyped-def]
+    active = actions.counter[ACTIVE]
     for k in range(1, active):
-        A.score[A.order[k]] = _mean_difference(A, A.order[k], 0)
+        actions.score[actions.order[k]] = _mean_difference(actions, actions.order[k], 0)
     for k in range(2, active):  # insertion, by score and then by place
-        arm, hole = A.order[k], k
+        arm, hole = actions.order[k], k
         while hole > 1:
-            other = A.order[hole - 1]
-            if A.score[other] < A.score[arm] or (A.score[other] == A.score[arm] and other < arm):
+            other = actions.order[hole - 1]
+            if actions.score[other] < actions.score[arm] or (
+                actions.score[other] == actions.score[arm] and other < arm
+            ):
                 break
-            A.order[hole] = other
+            actions.order[hole] = other
             hole -= 1
-        A.order[hole] = arm
-    A.counter[ACTIVE] = 1 + active // 2
-    A.counter[NEXT] = 0
-    A.counter[SINCE] = A.counter[SCENARIO]
+        actions.order[hole] = arm
+    actions.counter[ACTIVE] = 1 + active // 2
+    actions.counter[NEXT] = 0
+    actions.counter[SINCE] = actions.counter[SCENARIO]
 
 
 @entry
-def drop_worse(A):  # type: ignore[no-untyped-def]
+def drop_worse(actions):  # type: ignore[no-untyped-def]
     """Keep the better half of the active actions by mean difference; the base policy's always stays, first."""
-    _drop_worse(A)
+    _drop_worse(actions)
 
 
 @entry
-def winner(A, z):  # type: ignore[no-untyped-def]
+def winner(actions, z):  # type: ignore[no-untyped-def]
     """Place of the action to take: the best by mean difference if that is below 0 by ``z`` standard errors, else 0.
 
     Only whole scenarios since actions were last dropped count: what an action was chosen by flatters it.
     """
-    since, done = A.counter[SINCE], A.counter[SCENARIO]
+    since, done = actions.counter[SINCE], actions.counter[SCENARIO]
     if done - since < _LEAST_SCENARIOS:
         return 0
     best, best_mean = 0, 0.0
-    for k in range(1, A.counter[ACTIVE]):
-        mean = _mean_difference(A, A.order[k], since)
+    for k in range(1, actions.counter[ACTIVE]):
+        mean = _mean_difference(actions, actions.order[k], since)
         if mean < best_mean:
-            best, best_mean = A.order[k], mean
+            best, best_mean = actions.order[k], mean
     if best == 0:
         return 0
     squares = 0.0
     for k in range(since, done):
-        squares += (A.value[best, k] - A.value[0, k] - best_mean) ** 2
+        squares += (actions.value[best, k] - actions.value[0, k] - best_mean) ** 2
     error = np.sqrt(squares / (done - since - 1) / (done - since))
     return best if best_mean + z * error < 0 else 0
 
@@ -253,4 +257,4 @@ def winner(A, z):  # type: ignore[no-untyped-def]
 _LEAST_SCENARIOS = 4
 
 
-drop_stale(race, kernel.__file__, rollout.__file__, leaf.__file__, budget.__file__)
+drop_stale(race, kernel.__file__, rollout.__file__, leaf_value.__file__, budget.__file__)

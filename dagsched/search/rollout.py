@@ -29,19 +29,19 @@ from dagsched.simulator.kernel import (
     STUCK,
     TRANSFERS,
     ZERO,
-    _advance,
-    _fits_somewhere,
-    _has_room,
-    _log_decision,
-    _next_event,
-    _place,
-    _push_event,
-    _sort,
-    _start,
+    advance_clock,
+    append_decision,
+    can_start,
+    choose_node,
     entry,
     go_by_priority,
     inner,
+    logs_have_room,
+    next_event,
+    push_event,
     reset_buckets,
+    sort_ascending,
+    start_task,
     uniform,
 )
 from dagsched.simulator.stale import drop_stale
@@ -57,7 +57,7 @@ PER_LATE, PER_TARDY, BEFORE, PAST = range(4)
 MAKESPAN, FLOW_TIME, SLO = range(3)
 
 
-class View(NamedTuple):
+class OpenWork(NamedTuple):
     """What of the state is still open, and what finishing it costs."""
 
     open: IntArray  # [T] unfinished tasks of arrived workflows
@@ -81,7 +81,7 @@ class Noise(NamedTuple):
     spacing: FloatArray  # [1] how far the keys of two tasks that follow each other lie apart
 
 
-class Log(NamedTuple):
+class DecisionLog(NamedTuple):
     """The decisions of a simulated schedule, WAIT as task -1."""
 
     time: FloatArray  # [D] s
@@ -89,73 +89,73 @@ class Log(NamedTuple):
 
 
 @inner
-def _workflow_cost(P, V, w, last):
+def workflow_cost(P, work, w, last):
     """What a workflow costs that finishes at ``last``; the makespan is no sum over workflows."""
-    if V.kind[0] == FLOW_TIME:
-        return V.weight[w] * (last - P.workflow[w].arrival)
-    if V.kind[0] == SLO and last > V.deadline[w]:
-        return V.amount[PER_LATE] + V.amount[PER_TARDY] * (last - V.deadline[w])
+    if work.kind[0] == FLOW_TIME:
+        return work.weight[w] * (last - P.workflow[w].arrival)
+    if work.kind[0] == SLO and last > work.deadline[w]:
+        return work.amount[PER_LATE] + work.amount[PER_TARDY] * (last - work.deadline[w])
     return 0.0
 
 
 @inner
-def _find_open(P, S, V):
+def _find_open(P, S, work):
     """List unfinished tasks and the allocations that still matter, of workflows that have arrived."""
-    past = V.amount[BEFORE]
+    past = work.amount[BEFORE]
     count, live = 0, 0
     unbroken = True
-    for w in range(V.counter[FIRST_WORKFLOW], S.counter[ARRIVED]):
+    for w in range(work.counter[FIRST_WORKFLOW], S.counter[ARRIVED]):
         before, last = count, -np.inf
         for task in range(P.workflow_ptr[w], P.workflow_ptr[w + 1]):
             unfinished = np.isnan(S.task[task].finish)
             if unfinished:
-                V.open[count] = task
+                work.open[count] = task
                 count += 1
             else:
                 last = max(last, S.task[task].finish)
             if unfinished or P.switch[TRANSFERS]:
                 alloc = S.task[task].last_alloc
                 while alloc >= 0:
-                    V.live[live] = alloc
+                    work.live[live] = alloc
                     live += 1
                     alloc = S.alloc[alloc].older
         if count == before:
-            past += _workflow_cost(P, V, w, last)
+            past += workflow_cost(P, work, w, last)
         unbroken = unbroken and count == before
         if unbroken:
-            V.counter[FIRST_WORKFLOW] = w + 1
-            V.amount[BEFORE] = past
-    V.counter[FIRST_TASK] = P.workflow_ptr[V.counter[FIRST_WORKFLOW]]
-    V.counter[END_TASK] = P.workflow_ptr[S.counter[ARRIVED]]
-    V.amount[PAST] = past
-    V.counter[OPEN], V.counter[LIVE] = count, live
+            work.counter[FIRST_WORKFLOW] = w + 1
+            work.amount[BEFORE] = past
+    work.counter[FIRST_TASK] = P.workflow_ptr[work.counter[FIRST_WORKFLOW]]
+    work.counter[END_TASK] = P.workflow_ptr[S.counter[ARRIVED]]
+    work.amount[PAST] = past
+    work.counter[OPEN], work.counter[LIVE] = count, live
 
 
 @inner
-def _copy_small(S, D):
+def _copy_small(S, scratch):
     for k in range(len(S.clock)):
-        D.clock[k] = S.clock[k]
+        scratch.clock[k] = S.clock[k]
     for k in range(len(S.counter)):
-        D.counter[k] = S.counter[k]
+        scratch.counter[k] = S.counter[k]
     for node in range(S.free.shape[0]):
-        D.node[node] = S.node[node]
+        scratch.node[node] = S.node[node]
         for r in range(S.free.shape[1]):
-            D.free[node, r] = S.free[node, r]
+            scratch.free[node, r] = S.free[node, r]
     for group in range(S.group_free.shape[0]):
         for r in range(S.group_free.shape[1]):
-            D.group_free[group, r] = S.group_free[group, r]
+            scratch.group_free[group, r] = S.group_free[group, r]
     for klass in range(len(S.class_blocked)):
-        D.class_blocked[klass] = S.class_blocked[klass]
+        scratch.class_blocked[klass] = S.class_blocked[klass]
     for k in range(S.counter[READY]):
-        D.ready[k] = S.ready[k]
+        scratch.ready[k] = S.ready[k]
 
 
 @inner
-def _copy_task(P, S, D, task):
-    D.task[task] = S.task[task]
+def _copy_task(P, S, scratch, task):
+    scratch.task[task] = S.task[task]
     if P.switch[TRANSFERS]:
         for group in range(S.data_ready.shape[1]):
-            D.data_ready[task, group] = S.data_ready[task, group]
+            scratch.data_ready[task, group] = S.data_ready[task, group]
 
 
 @inner
@@ -166,161 +166,161 @@ def believed_end(begin, seconds, now):
 
 
 @entry
-def take_root(P, S, R, D, V):
-    """Copy the open part of state ``S`` into the root ``R`` and the scratch ``D``; running work ends as estimated.
+def take_root(P, S, root, scratch, work):
+    """Copy the open part of state ``S`` into the root and the scratch; running work ends as estimated.
 
-    ``P`` ends with the last workflow that has arrived. Returns GROW if a log of ``R`` or ``D`` is too short.
+    ``P`` ends with the last workflow that has arrived. Returns GROW if a log of ``root`` or ``scratch`` is too short.
     """
-    if S.counter[ALLOCS] + len(P.node_group) > min(len(R.alloc), len(D.alloc)):
+    if S.counter[ALLOCS] + len(P.node_group) > min(len(root.alloc), len(scratch.alloc)):
         return GROW
-    _find_open(P, S, V)
-    _copy_small(S, R)
-    for task in range(V.counter[FIRST_TASK], V.counter[END_TASK]):
-        _copy_task(P, S, R, task)
-        _copy_task(P, S, D, task)
-    for k in range(V.counter[LIVE]):
-        alloc = V.live[k]
-        R.alloc[alloc] = S.alloc[alloc]
-        D.alloc[alloc] = S.alloc[alloc]
-    for w in range(V.counter[FIRST_WORKFLOW], S.counter[ARRIVED]):
-        R.workflow[w] = S.workflow[w]
-    R.counter[LEFT] = V.counter[OPEN]
-    R.counter[DECISIONS] = 0
-    R.counter[FRESH] = 0
-    R.counter[FREED] = 0
+    _find_open(P, S, work)
+    _copy_small(S, root)
+    for task in range(work.counter[FIRST_TASK], work.counter[END_TASK]):
+        _copy_task(P, S, root, task)
+        _copy_task(P, S, scratch, task)
+    for k in range(work.counter[LIVE]):
+        alloc = work.live[k]
+        root.alloc[alloc] = S.alloc[alloc]
+        scratch.alloc[alloc] = S.alloc[alloc]
+    for w in range(work.counter[FIRST_WORKFLOW], S.counter[ARRIVED]):
+        root.workflow[w] = S.workflow[w]
+    root.counter[LEFT] = work.counter[OPEN]
+    root.counter[DECISIONS] = 0
+    root.counter[FRESH] = 0
+    root.counter[FREED] = 0
     for node in range(len(P.node_group)):
-        R.node[node].is_freed = 0
+        root.node[node].is_freed = 0
     running = S.counter[EVENTS]
     for k in range(running):
-        R.event[k] = S.event[k]
-    _sort(R.event, running)  # the heap's order would tell true finish times
-    R.counter[EVENTS] = 0
+        root.event[k] = S.event[k]
+    sort_ascending(root.event, running)  # the heap's order would tell true finish times
+    root.counter[EVENTS] = 0
     for k in range(running):  # in place: pushing writes no further than the place just read
-        alloc = R.event[k]
-        group = P.node_group[R.alloc[alloc].node]
-        seconds = P.estimate[R.alloc[alloc].task, group]
-        R.alloc[alloc].finish = believed_end(R.alloc[alloc].execution, seconds, S.clock[NOW])
-        _push_event(R, alloc)
+        alloc = root.event[k]
+        group = P.node_group[root.alloc[alloc].node]
+        seconds = P.estimate[root.alloc[alloc].task, group]
+        root.alloc[alloc].finish = believed_end(root.alloc[alloc].execution, seconds, S.clock[NOW])
+        push_event(root, alloc)
     return DECIDE
 
 
 @inner
-def restore(P, R, D, V):
-    """Put the scratch ``D`` back to the root."""
-    _copy_small(R, D)
-    for k in range(V.counter[OPEN]):
-        _copy_task(P, R, D, V.open[k])
-    for k in range(V.counter[LIVE]):
-        alloc = V.live[k]
-        D.alloc[alloc] = R.alloc[alloc]
-    for k in range(R.counter[EVENTS]):
-        D.event[k] = R.event[k]
-        D.event_time[k] = R.event_time[k]
-    for w in range(V.counter[FIRST_WORKFLOW], R.counter[ARRIVED]):
-        D.workflow[w] = R.workflow[w]
+def restore(P, root, scratch, work):
+    """Put the scratch ``scratch`` back to the root."""
+    _copy_small(root, scratch)
+    for k in range(work.counter[OPEN]):
+        _copy_task(P, root, scratch, work.open[k])
+    for k in range(work.counter[LIVE]):
+        alloc = work.live[k]
+        scratch.alloc[alloc] = root.alloc[alloc]
+    for k in range(root.counter[EVENTS]):
+        scratch.event[k] = root.event[k]
+        scratch.event_time[k] = root.event_time[k]
+    for w in range(work.counter[FIRST_WORKFLOW], root.counter[ARRIVED]):
+        scratch.workflow[w] = root.workflow[w]
 
 
 @inner
-def act(P, D, truth, task):
+def act(P, scratch, truth, task):
     """Take one action in the scratch: start ``task`` where the placement rule says, or WAIT (-1); returns a status."""
     if task >= 0:
-        _start(P, D, truth, task, _place(P, D, task), ZERO)
+        start_task(P, scratch, truth, task, choose_node(P, scratch, task), ZERO)
         return DECIDE
-    _log_decision(D, NONE)
-    return _advance(P, D)
+    append_decision(scratch, NONE, NONE, ZERO)
+    return advance_clock(P, scratch)
 
 
 @inner
-def perturb(P, V, B, N, step):
+def perturb(P, work, buckets, noise, step):
     """Keys of open tasks with the noise of the ladder's rung for the ``step``-th simulation; 0 = unperturbed.
 
     The fewer keys there are, the further they lie apart: noise spans a few of them, however few they are.
     """
     task_scale, workflow_scale = 0.0, 0.0
     if step > 0:
-        rung = (step - 1) % N.ladder.shape[0]
-        task_scale, workflow_scale = N.ladder[rung, 0], N.ladder[rung, 1]
+        rung = (step - 1) % noise.ladder.shape[0]
+        task_scale, workflow_scale = noise.ladder[rung, 0], noise.ladder[rung, 1]
         if task_scale > 0:
-            task_scale = max(task_scale, N.reach[rung, 0] * N.spacing[0])
+            task_scale = max(task_scale, noise.reach[rung, 0] * noise.spacing[0])
         if workflow_scale > 0:
-            workflow_scale = max(workflow_scale, N.reach[rung, 1] * N.spacing[0])
+            workflow_scale = max(workflow_scale, noise.reach[rung, 1] * noise.spacing[0])
     if workflow_scale > 0:
-        for w in range(V.counter[FIRST_WORKFLOW], len(P.workflow)):
-            N.shift[w] = workflow_scale * (uniform(N.random) - 0.5)
-    for k in range(V.counter[OPEN]):
-        task = V.open[k]
-        key = N.key[task]
+        for w in range(work.counter[FIRST_WORKFLOW], len(P.workflow)):
+            noise.shift[w] = workflow_scale * (uniform(noise.random) - 0.5)
+    for k in range(work.counter[OPEN]):
+        task = work.open[k]
+        key = noise.key[task]
         if task_scale > 0:
-            key += task_scale * (uniform(N.random) - 0.5)
+            key += task_scale * (uniform(noise.random) - 0.5)
         if workflow_scale > 0:
-            key += N.shift[P.task[task].workflow]
-        B.key[task] = key
+            key += noise.shift[P.task[task].workflow]
+        buckets.key[task] = key
 
 
 @inner
-def demote_ready(R, B, N):
+def demote_ready(root, buckets, noise):
     """Lower the keys of what is ready now by one random amount: whoever waits does so for something else."""
-    amount = uniform(N.random)
-    for k in range(R.counter[READY]):
-        B.key[R.ready[k]] -= amount
+    amount = uniform(noise.random)
+    for k in range(root.counter[READY]):
+        buckets.key[root.ready[k]] -= amount
 
 
 @inner
-def fill_buckets(D, B):
+def fill_buckets(scratch, buckets):
     """Hand every ready task of the scratch to empty buckets."""
-    reset_buckets(B)
-    for k in range(D.counter[READY]):
-        D.fresh[k] = D.ready[k]
-    D.counter[FRESH] = D.counter[READY]
+    reset_buckets(buckets)
+    for k in range(scratch.counter[READY]):
+        scratch.fresh[k] = scratch.ready[k]
+    scratch.counter[FRESH] = scratch.counter[READY]
 
 
 @inner
-def cost(P, D, V):
+def cost(P, scratch, work):
     """Cost of the schedule that the scratch has run to its end: s, weighted s, or lateness."""
-    if V.kind[0] == MAKESPAN:
-        return D.clock[NOW]
-    for w in range(V.counter[FIRST_WORKFLOW], len(P.workflow)):
-        V.last[w] = -np.inf
-    for k in range(V.counter[OPEN]):
-        task = V.open[k]
+    if work.kind[0] == MAKESPAN:
+        return scratch.clock[NOW]
+    for w in range(work.counter[FIRST_WORKFLOW], len(P.workflow)):
+        work.last[w] = -np.inf
+    for k in range(work.counter[OPEN]):
+        task = work.open[k]
         w = P.task[task].workflow
-        V.last[w] = max(V.last[w], D.task[task].finish)
-    total = V.amount[PAST]
-    for w in range(V.counter[FIRST_WORKFLOW], len(P.workflow)):
-        if V.last[w] > -np.inf:
-            total += _workflow_cost(P, V, w, V.last[w])
+        work.last[w] = max(work.last[w], scratch.task[task].finish)
+    total = work.amount[PAST]
+    for w in range(work.counter[FIRST_WORKFLOW], len(P.workflow)):
+        if work.last[w] > -np.inf:
+            total += workflow_cost(P, work, w, work.last[w])
     return total
 
 
 @inner
-def keep_log(D, G, V):
+def keep_log(scratch, log, work):
     """Remember the decisions that the scratch has taken since the root; False if the log is too short."""
-    count = D.counter[DECISIONS]
-    if count > len(G.time):
+    count = scratch.counter[DECISIONS]
+    if count > len(log.time):
         return False
     for k in range(count):
-        G.time[k] = D.decision[k].time
-        G.task[k] = D.decision[k].task
-    V.counter[LOGGED] = count
+        log.time[k] = scratch.decision[k].time
+        log.task[k] = scratch.decision[k].task
+    work.counter[LOGGED] = count
     return True
 
 
 @entry
-def restore_scratch(P, R, D, V):
+def restore_scratch(P, root, scratch, work):
     """Put the scratch back to the root, with nothing logged."""
-    restore(P, R, D, V)
-    V.counter[SIMULATIONS] += 1
+    restore(P, root, scratch, work)
+    work.counter[SIMULATIONS] += 1
 
 
 @entry
-def run_keys(P, D, B, truth, most):
-    """Go on in the scratch with the priority of ``B.key``, to the end or for so many decisions; returns a status."""
-    fill_buckets(D, B)
-    return go_by_priority(P, D, truth, B, most)
+def run_keys(P, scratch, buckets, truth, most):
+    """Go on in the scratch with the priority of ``buckets.key``, to the end or for a while; returns a status."""
+    fill_buckets(scratch, buckets)
+    return go_by_priority(P, scratch, truth, buckets, most)
 
 
 @entry
-def follow(P, D, truth, time, task, until):
+def follow(P, scratch, truth, time, task, until):
     """Start tasks in the scratch at the times given, ascending, and wait between them, up to a moment.
 
     Returns a status, STUCK if a start is not possible at its time: random placement may have gone another way.
@@ -328,41 +328,43 @@ def follow(P, D, truth, time, task, until):
     for k in range(len(time)):
         if time[k] > until:
             break
-        if D.task[task[k]].unstarted == 0:
+        if scratch.task[task[k]].unstarted == 0:
             continue
         # several events may share a moment: work of no duration, a slot and what waits for it
-        while D.clock[NOW] < time[k] or D.task[task[k]].pending > 0 or not _fits_somewhere(P, D, task[k]):
-            status = _advance(P, D)
+        while scratch.clock[NOW] < time[k] or scratch.task[task[k]].pending > 0 or not can_start(P, scratch, task[k]):
+            status = advance_clock(P, scratch)
             if status != DECIDE:
                 return status
-            if D.clock[NOW] > time[k]:
+            if scratch.clock[NOW] > time[k]:
                 return STUCK
-        if not _has_room(P, D):
+        if not logs_have_room(P, scratch):
             return GROW
-        _start(P, D, truth, task[k], _place(P, D, task[k]), ZERO)
-    while D.clock[NOW] < until and _next_event(P, D) < np.inf:  # what waits now does so until something happens
-        status = _advance(P, D)
+        start_task(P, scratch, truth, task[k], choose_node(P, scratch, task[k]), ZERO)
+    while (
+        scratch.clock[NOW] < until and next_event(P, scratch) < np.inf
+    ):  # what waits now does so until something happens
+        status = advance_clock(P, scratch)
         if status != DECIDE:
             return status
     return DECIDE
 
 
 @entry
-def cost_of(P, D, V):
+def cost_of(P, scratch, work):
     """Cost of the finished scratch, whose decisions are not logged."""
-    return cost(P, D, V)
+    return cost(P, scratch, work)
 
 
 @entry
-def value_of(P, D, V, G):
-    """Cost of the finished scratch, its decisions logged in ``G``; NaN if the log is too short."""
-    return cost(P, D, V) if keep_log(D, G, V) else np.nan
+def value_of(P, scratch, work, log):
+    """Cost of the finished scratch, its decisions logged in ``log``; NaN if the log is too short."""
+    return cost(P, scratch, work) if keep_log(scratch, log, work) else np.nan
 
 
-def new_view(problem: kernel.Problem, allocations: int) -> View:
+def new_open_work(problem: kernel.Problem, allocations: int) -> OpenWork:
     """A view for a replay; the caller fills weights and deadlines."""
     tasks, workflows = len(problem.task), len(problem.workflow)
-    return View(
+    return OpenWork(
         open=np.zeros(tasks, np.int64),
         live=np.zeros(allocations, np.int64),
         counter=np.zeros(7, np.int64),

@@ -12,28 +12,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dagsched.search import budget, leaf, rollout
+from dagsched.search import budget, leaf_value, rollout
 from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
-from dagsched.search.leaf import finish
+from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import NO_ACTION, SIMULATIONS, WAIT, act, cost, keep_log, perturb, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,
     DONE,
+    FREE,
     GROW,
+    HOLD,
     MAX_WAIT,
     NONE,
-    NOT_LATE,
     READY,
-    _advance,
-    _any_eligible,
-    _fits_somewhere,
-    _has_room,
-    _may_wait,
-    _overdue,
+    START,
+    advance_clock,
+    can_start,
     cold,
     entry,
+    find_overdue,
+    has_eligible,
     inner,
+    logs_have_room,
+    wait_is_legal,
 )
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
@@ -118,182 +120,182 @@ def clear(tree: Tree, first: int, count: int) -> None:
 
 
 @inner
-def _worth(T, node):  # type: ignore[no-untyped-def]
+def _worth(tree, node):  # type: ignore[no-untyped-def]
     """Value of a visited node in [0, 1], 1 = the least cost met."""
-    span = T.range[LARGEST] - T.range[LEAST]
+    span = tree.range[LARGEST] - tree.range[LEAST]
     if span <= 0:
         return 0.5
-    mean = T.total[node] / T.visits[node]
-    cost_ = T.range[MIX] * T.best[node] + (1.0 - T.range[MIX]) * mean
-    return (T.range[LARGEST] - cost_) / span
+    mean = tree.total[node] / tree.visits[node]
+    cost_ = tree.range[MIX] * tree.best[node] + (1.0 - tree.range[MIX]) * mean
+    return (tree.range[LARGEST] - cost_) / span
 
 
 @inner
-def _select(T, node):  # type: ignore[no-untyped-def]
+def _select(tree, node):  # type: ignore[no-untyped-def]
     """The child of largest worth + c x prior x sqrt(visits of the node) / (1 + visits of the child); first of equals.
 
     A child without visits is worth what its parent is.
     """
-    root = np.sqrt(np.float64(max(T.visits[node], 1)))
-    unseen = _worth(T, node) if T.visits[node] > 0 else 0.5
+    root = np.sqrt(np.float64(max(tree.visits[node], 1)))
+    unseen = _worth(tree, node) if tree.visits[node] > 0 else 0.5
     best, best_score = NEW, -np.inf
-    for child in range(T.first[node], T.first[node] + T.children[node]):
-        score = _worth(T, child) if T.visits[child] > 0 else unseen
-        score += T.range[EXPLORATION] * T.prior[child] * root / (1.0 + T.visits[child])
+    for child in range(tree.first[node], tree.first[node] + tree.children[node]):
+        score = _worth(tree, child) if tree.visits[child] > 0 else unseen
+        score += tree.range[EXPLORATION] * tree.prior[child] * root / (1.0 + tree.visits[child])
         if score > best_score:
             best, best_score = child, score
     return best
 
 
 @inner
-def _backup(T, length, value):  # type: ignore[no-untyped-def]
+def _backup(tree, length, value):  # type: ignore[no-untyped-def]
     """Add a cost to every node of the path."""
-    T.range[LEAST] = min(T.range[LEAST], value)
-    T.range[LARGEST] = max(T.range[LARGEST], value)
-    T.counter[DEPTH] = max(T.counter[DEPTH], length - 1)
+    tree.range[LEAST] = min(tree.range[LEAST], value)
+    tree.range[LARGEST] = max(tree.range[LARGEST], value)
+    tree.counter[DEPTH] = max(tree.counter[DEPTH], length - 1)
     for k in range(length):
-        node = T.path[k]
-        T.visits[node] += 1
-        T.total[node] += value
-        T.best[node] = min(T.best[node], value)
+        node = tree.path[k]
+        tree.visits[node] += 1
+        tree.total[node] += value
+        tree.best[node] = min(tree.best[node], value)
 
 
 @entry
-def select(T, node):  # type: ignore[no-untyped-def]
+def select(tree, node):  # type: ignore[no-untyped-def]
     """The child that PUCT goes to from an expanded node."""
-    return _select(T, node)
+    return _select(tree, node)
 
 
 @entry
-def backup(T, length, value):  # type: ignore[no-untyped-def]
-    """Add a cost to the first ``length`` nodes of ``T.path``."""
-    _backup(T, length, value)
+def backup(tree, length, value):  # type: ignore[no-untyped-def]
+    """Add a cost to the first ``length`` nodes of ``tree.path``."""
+    _backup(tree, length, value)
 
 
 @inner
-def _to_decision(P, D):  # type: ignore[no-untyped-def]
+def _to_decision(P, scratch):  # type: ignore[no-untyped-def]
     """Let time pass until something is eligible; returns DECIDE or DONE."""
-    while not _any_eligible(P, D):
-        status = _advance(P, D)
+    while not has_eligible(P, scratch):
+        status = advance_clock(P, scratch)
         if status != DECIDE:
             return status
     return DECIDE
 
 
 @inner
-def _expand(P, D, N, T, node):  # type: ignore[no-untyped-def]
+def _expand(P, scratch, noise, tree, node):  # type: ignore[no-untyped-def]
     """Children of a node: the legal tasks of largest key, and WAIT; none where the room ends."""
-    width = T.counter[WIDTH]
-    first = T.counter[NODES]
-    T.first[node] = LEAF
-    if first + width + 1 > len(T.task):
+    width = tree.counter[WIDTH]
+    first = tree.counter[NODES]
+    tree.first[node] = LEAF
+    if first + width + 1 > len(tree.task):
         return
-    forced = NOT_LATE
+    guard, overdue = FREE, NONE
     if P.setting[MAX_WAIT] < np.inf:
-        forced = _overdue(P, D)[0]
-        if forced == NONE:  # only WAIT is legal: the rollout takes it
+        guard, overdue, _ = find_overdue(P, scratch)
+        if guard == HOLD:  # only WAIT is legal: the rollout takes it
             return
     count = 0
-    for k in range(D.counter[READY]):
-        task = D.ready[k]
-        if (forced >= 0 and task != forced) or not _fits_somewhere(P, D, task):
+    for k in range(scratch.counter[READY]):
+        task = scratch.ready[k]
+        if (guard == START and task != overdue) or not can_start(P, scratch, task):
             continue
         at = first + count
         if count == width:
-            if not _goes_first(P, N, task, T.task[at - 1]):
+            if not _goes_first(P, noise, task, tree.task[at - 1]):
                 continue
             at -= 1
         else:
             count += 1
-        while at > first and _goes_first(P, N, task, T.task[at - 1]):
-            T.task[at] = T.task[at - 1]
+        while at > first and _goes_first(P, noise, task, tree.task[at - 1]):
+            tree.task[at] = tree.task[at - 1]
             at -= 1
-        T.task[at] = task
-    if forced < 0 and T.counter[WAITING] and _may_wait(P, D):
-        T.task[first + count] = WAIT
+        tree.task[at] = task
+    if guard != START and tree.counter[WAITING] and wait_is_legal(P, scratch):
+        tree.task[first + count] = WAIT
         count += 1
     total = 0.0
     for k in range(count):
-        T.prior[first + k] = 0.5**k
+        tree.prior[first + k] = 0.5**k
         total += 0.5**k
     for k in range(count):
         at = first + k
-        T.prior[at] /= total
-        T.first[at], T.children[at], T.visits[at], T.total[at], T.best[at] = NEW, 0, 0, 0.0, np.inf
+        tree.prior[at] /= total
+        tree.first[at], tree.children[at], tree.visits[at], tree.total[at], tree.best[at] = NEW, 0, 0, 0.0, np.inf
     if count > 0:
-        T.first[node], T.children[node] = first, count
-        T.counter[NODES] = first + count
+        tree.first[node], tree.children[node] = first, count
+        tree.counter[NODES] = first + count
 
 
 @inner
-def _goes_first(P, N, a, b):  # type: ignore[no-untyped-def]
-    if N.key[a] != N.key[b]:
-        return N.key[a] > N.key[b]
+def _goes_first(P, noise, a, b):  # type: ignore[no-untyped-def]
+    if noise.key[a] != noise.key[b]:
+        return noise.key[a] > noise.key[b]
     return P.task[a].tie < P.task[b].tie
 
 
 @inner
-def _descend(P, D, truth, N, T):  # type: ignore[no-untyped-def]
+def _descend(P, scratch, truth, noise, tree):  # type: ignore[no-untyped-def]
     """Walk from the root to a node without visits, acting in the scratch; (nodes on the path, status)."""
     node, length = 0, 1
-    T.path[0] = 0
+    tree.path[0] = 0
     status = DECIDE
     while status == DECIDE:
-        if T.first[node] == NEW and T.visits[node] > 0:
-            _expand(P, D, N, T, node)
-        if T.first[node] < 0:
+        if tree.first[node] == NEW and tree.visits[node] > 0:
+            _expand(P, scratch, noise, tree, node)
+        if tree.first[node] < 0:
             break
-        node = _select(T, node)
-        T.path[length] = node
+        node = _select(tree, node)
+        tree.path[length] = node
         length += 1
-        if not _has_room(P, D):
+        if not logs_have_room(P, scratch):
             return length, GROW
-        status = act(P, D, truth, T.task[node])
+        status = act(P, scratch, truth, tree.task[node])
         if status == DECIDE:
-            status = _to_decision(P, D)
-        if T.visits[node] == 0:
+            status = _to_decision(P, scratch)
+        if tree.visits[node] == 0:
             break
     return length, status
 
 
 @cold
-def _simulate(P, R, D, V, B, N, G, T, E, truth):  # type: ignore[no-untyped-def]
+def _simulate(P, root, scratch, work, buckets, noise, log, tree, leaf, truth):  # type: ignore[no-untyped-def]
     """One simulation; DONE, or GROW if a log is too short (it then counts for nothing)."""
-    restore(P, R, D, V)
-    V.counter[SIMULATIONS] += 1
-    before = N.random[0]
-    length, status = _descend(P, D, truth, N, T)
+    restore(P, root, scratch, work)
+    work.counter[SIMULATIONS] += 1
+    before = noise.random[0]
+    length, status = _descend(P, scratch, truth, noise, tree)
     value, finished = np.inf, True
     if status == DONE:
-        value = cost(P, D, V)
+        value = cost(P, scratch, work)
     elif status == DECIDE:
-        perturb(P, V, B, N, T.visits[T.path[length - 1]])
-        status, value, finished = finish(P, D, V, B, E, truth, T.range[FOUND])
-    better = finished and status == DONE and value < T.range[FOUND]
-    if status != DONE or (better and not keep_log(D, G, V)):
-        N.random[0] = before
+        perturb(P, work, buckets, noise, tree.visits[tree.path[length - 1]])
+        status, value, finished = finish(P, scratch, work, buckets, leaf, truth, tree.range[FOUND])
+    better = finished and status == DONE and value < tree.range[FOUND]
+    if status != DONE or (better and not keep_log(scratch, log, work)):
+        noise.random[0] = before
         return GROW
     if better:
-        T.range[FOUND] = value
-        T.counter[BEST] = T.path[1]
-    _backup(T, length, value)
+        tree.range[FOUND] = value
+        tree.counter[BEST] = tree.path[1]
+    _backup(tree, length, value)
     return DONE
 
 
 @entry
-def grow(P, R, D, V, B, N, G, T, E, truth, U):  # type: ignore[no-untyped-def]
-    """Spend the budget ``U``; the best schedule found is logged in ``G``.
+def grow(P, root, scratch, work, buckets, noise, log, tree, leaf, truth, budget):  # type: ignore[no-untyped-def]
+    """Spend the budget ``budget``; the best schedule found is logged in ``log``.
 
     Returns DONE; GROW if a log is too short, PAUSED from time to time: call again.
     """
-    begin_call(U)
-    while more(U, 1.0):
-        if _simulate(P, R, D, V, B, N, G, T, E, truth) == GROW:
+    begin_call(budget)
+    while more(budget, 1.0):
+        if _simulate(P, root, scratch, work, buckets, noise, log, tree, leaf, truth) == GROW:
             return GROW
-        if spend(U, 1):
+        if spend(budget, 1):
             return PAUSED
-    end_call(U)
+    end_call(budget)
     return DONE
 
 
-drop_stale(grow, kernel.__file__, rollout.__file__, leaf.__file__, budget.__file__)
+drop_stale(grow, kernel.__file__, rollout.__file__, leaf_value.__file__, budget.__file__)

@@ -4,6 +4,9 @@ Kernels that call each other must share one module, because numba's on-disk cach
 callee in another file. The parts, top to bottom: the two tuples of arrays, events, placement, starting work,
 time, and the four ways to choose (priority buckets, scored scan, virtual booking, plan following).
 
+In every compiled file ``P`` is the :class:`Problem` and ``S`` a :class:`State`; all other records have their names.
+Functions without an underscore are for compiled callers; the *entries* at the end are the same for Python.
+
 Only ``truth`` (realised seconds ``[T, G]``) and the finish times of running allocations know the future. No
 function that chooses reads either; the leak test guards that.
 """
@@ -21,16 +24,26 @@ from dagsched.workflow import FloatArray, IntArray
 # Slots of State.clock and State.counter.
 NOW, LAST_TICK = 0, 1
 ALLOCS, EVENTS, READY, ARRIVED, LEFT, DECISIONS, RELEASES, EPOCH, CURSOR, WAITS, FRESH, FREED, DRAWS = range(13)
-# What `advance` and the runners return.
-DECIDE, DONE, GROW, STUCK, ARRIVAL = range(5)
-ON_THE_WAY, FREE, BEGUN = 7, 8, 9
-"""What `outlast` returns while the WAIT that it is part of goes on."""
+# What `advance` and the runners return; FULL: a record of decisions; ILLEGAL: an action; ON_THE_WAY: within a WAIT.
+DECIDE, DONE, GROW, STUCK, ARRIVAL, FULL, ILLEGAL, ON_THE_WAY = range(8)
+# A decision is (status, task, node, count). START: so many instances on that node alone; count 0: as many as fit, first
+# on that node, then wherever the placement rule says. HOLD: nothing, which is logged as a WAIT. NOTHING: no task may
+# start, so that nothing is decided. FREE: the starvation guard leaves it to the policy. BEGUN: the guard started one.
+START, HOLD, NOTHING, FREE, BEGUN = range(10, 15)
+# Slots of Buckets.counter: classes in `order`; classes in `blocked`; 1 = the key is minus the ready time; node to try
+# blocked classes on, -1 = none.
+IN_ORDER, IN_BLOCKED, BY_READY_TIME, RETRY_NODE = range(4)
+# Slots of Alike.counter: sets in use; sets not in use; number of the decision.
+OPEN_SETS, SPARE_SETS, LOOK = range(3)
+# Slots of Bookings.counter: segments used; bookings due; the next one; their epoch; versions so far; sets in `heap`.
+SEGMENTS, DUE, NEXT_DUE, BOOKED_AT, VERSION, IN_HEAP = range(6)
+# Slots of Follow.counter: workflows planned so far; 1 = within a WAIT that the guard forces.
+PLANNED, WAITING = range(2)
 # Slots of Problem.setting (float) and Problem.switch (int).
 INTERVAL, MAX_WAIT = 0, 1
 PLACEMENT, PER_DECISION, TRANSFERS, PLACEMENT_SEED = range(4)
 # Typed, since a literal -1 would compile every callee a second time.
 NONE: Any = np.int64(-1)
-NOT_LATE: Any = np.int64(-2)
 ZERO: Any = np.int64(0)
 # `x & INDEX` tells the compiler that x is not negative, which spares the wrap-around of negative indices at every use:
 # a quarter of the run time.
@@ -106,7 +119,14 @@ ALLOCATION = np.dtype(
         ("older", "i8"),  # previous allocation of the same task
     ]
 )
-DECISION = np.dtype([("time", "f8"), ("task", "i8")])
+DECISION = np.dtype(
+    [
+        ("time", "f8"),  # s
+        ("task", "i8"),  # -1 = WAIT
+        ("node", "i8"),  # that the policy chose; -1 = the placement rule did
+        ("count", "i8"),  # instances started
+    ]
+)
 NODE_STATE = np.dtype([("running", "i8"), ("is_freed", "i8")])  # allocations; released since the buckets looked
 
 Records = NDArray[Any]
@@ -193,7 +213,8 @@ class State(NamedTuple):
 
 
 @inner
-def _push_event(S, alloc):
+def push_event(S, alloc):
+    """Put a running allocation into the heap of finishes."""
     time, task = S.alloc[alloc].finish, S.alloc[alloc].task
     hole = S.counter[EVENTS] & INDEX
     S.counter[EVENTS] = hole + 1
@@ -396,7 +417,7 @@ def _tighten(P, S, group):
 
 
 @inner
-def _fits_somewhere(P, S, task):
+def can_start(P, S, task):
     """Whether one instance fits some node now; remembers per demand class that nothing does."""
     klass = P.task[task].klass
     if S.class_blocked[klass] == S.counter[RELEASES]:
@@ -483,7 +504,7 @@ def _place_earliest_finish(P, S, task):
 
 
 @inner
-def _mix(x):
+def mix_bits(x):
     """SplitMix64: the own random stream of the `random` placement."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -494,7 +515,7 @@ def _mix(x):
 @inner
 def uniform(state):
     """A number in (0, 1) by SplitMix64 (Steele, Lea and Flood, 2014); ``state`` is ``[1]`` uint64."""
-    z = _mix(state[0])
+    z = mix_bits(state[0])
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     return (np.float64(z >> np.uint64(11)) + 0.5) * 2.0**-53
 
@@ -522,7 +543,7 @@ def _place_by_scan(P, S, task):
         elif rule == ROUND_ROBIN_NODES:
             key, other = float((node - S.counter[CURSOR]) % nodes), 0.0
         else:  # reservoir sampling: each fitting node is kept with probability 1 / seen
-            word = _mix(_mix(np.uint64(P.switch[PLACEMENT_SEED])) + np.uint64(S.counter[DRAWS] * nodes + node))
+            word = mix_bits(mix_bits(np.uint64(P.switch[PLACEMENT_SEED])) + np.uint64(S.counter[DRAWS] * nodes + node))
             key, other = (-float(seen) if word % np.uint64(seen) == 0 else 0.0), 0.0
         if key < first or (key == first and other < second):
             best, first, second = node, key, other
@@ -530,7 +551,7 @@ def _place_by_scan(P, S, task):
 
 
 @inner
-def _place(P, S, task):
+def choose_node(P, S, task):
     """Node the placement rule picks for one instance now, or -1."""
     if P.switch[PLACEMENT] == EARLIEST_FINISH:
         return _place_earliest_finish(P, S, task)
@@ -541,7 +562,7 @@ def _place(P, S, task):
 
 
 @inner
-def _is_running(S, alloc):
+def is_running(S, alloc):
     """Whether an allocation has not been finished; only zero-duration work needs the search."""
     if S.alloc[alloc].finish > S.clock[NOW]:
         return True
@@ -566,7 +587,7 @@ def _allocate(P, S, truth, task, node, count):
     S.counter[DRAWS] += 1
     alloc = S.task[task].last_alloc
     while alloc >= 0 and S.alloc[alloc].start == now:
-        if S.alloc[alloc].node == node and _is_running(S, alloc):
+        if S.alloc[alloc].node == node and is_running(S, alloc):
             S.alloc[alloc].count += count
             return
         alloc = S.alloc[alloc].older
@@ -584,7 +605,7 @@ def _allocate(P, S, truth, task, node, count):
     S.alloc[alloc].older = S.task[task].last_alloc
     S.task[task].last_alloc = alloc
     S.node[node].running += 1
-    _push_event(S, alloc)
+    push_event(S, alloc)
 
 
 @inner
@@ -602,23 +623,25 @@ def _fill(P, S, task, node, limit):
 
 
 @inner
-def _has_room(P, S):
+def logs_have_room(P, S):
     """Whether the logs can take one more decision, which starts at most one allocation on each node."""
     return S.counter[ALLOCS] + len(P.node_group) <= len(S.alloc) and S.counter[DECISIONS] < len(S.decision)
 
 
 @inner
-def _log_decision(S, task):
-    """Append to the decision log; -1 is WAIT."""
+def append_decision(S, task, node, count):
+    """Append to the decision log; task -1 is WAIT, node -1 one that the placement rule chose."""
     S.decision[S.counter[DECISIONS]].time = S.clock[NOW]
     S.decision[S.counter[DECISIONS]].task = task
+    S.decision[S.counter[DECISIONS]].node = node
+    S.decision[S.counter[DECISIONS]].count = count
     S.counter[DECISIONS] += 1
     if task < 0:
         S.counter[WAITS] += 1
 
 
 @inner
-def _start(P, S, truth, task, node, count):
+def start_task(P, S, truth, task, node, count):
     """Start a ready task: on `node` alone if `count` > 0, else there first and then wherever it fits.
 
     Instances are placed one by one with the placement rule until none is left or none fits. The two rules
@@ -631,19 +654,20 @@ def _start(P, S, truth, task, node, count):
         S.task[task].start = S.clock[NOW]
     left = min(limit, count) if count > 0 else limit
     begun = left
+    named = node if count > 0 else NONE
     fills = P.switch[PLACEMENT] <= BEST_FIT or count > 0
     while left > 0 and node >= 0:
         several = _fill(P, S, task, node, left) if fills else 1
         _allocate(P, S, truth, task, node, several)
         left -= several
         if left > 0:
-            node = NONE if count > 0 else _place(P, S, task)
+            node = NONE if count > 0 else choose_node(P, S, task)
     begun -= left
     w = P.task[task].workflow & INDEX
     S.workflow[w].left -= begun * P.task[task].fastest
     S.workflow[w].service += begun * P.task[task].area
     S.workflow[w].turn = S.counter[DECISIONS]
-    _log_decision(S, task)
+    append_decision(S, task, named, begun)
     if S.task[task].unstarted == 0:
         slot = S.task[task].ready_slot & INDEX
         last = (S.counter[READY] - 1) & INDEX
@@ -673,7 +697,7 @@ def _sift(values, hole, size):
 
 
 @inner
-def _sort(values, size):
+def sort_ascending(values, size):
     """Heapsort of the first `size` values, ascending (`ndarray.sort` would need numba's allocator)."""
     for hole in range(size // 2 - 1, -1, -1):
         _sift(values, hole, size)
@@ -685,10 +709,10 @@ def _sort(values, size):
 
 
 @inner
-def _any_eligible(P, S):
+def has_eligible(P, S):
     """Whether some ready task fits some node now."""
     for k in range(S.counter[READY]):
-        if _fits_somewhere(P, S, S.ready[k]):
+        if can_start(P, S, S.ready[k]):
             return True
     return False
 
@@ -698,15 +722,16 @@ def eligible(P, S, out):
     """Write the eligible tasks, ascending, into `out`; returns how many."""
     count = 0
     for k in range(S.counter[READY]):
-        if _fits_somewhere(P, S, S.ready[k]):
+        if can_start(P, S, S.ready[k]):
             out[count] = S.ready[k]
             count += 1
-    _sort(out, count)
+    sort_ascending(out, count)
     return count
 
 
 @inner
-def _next_event(P, S):
+def next_event(P, S):
+    """Seconds of the next finish or arrival; inf without any."""
     time = np.inf
     if S.counter[EVENTS] > 0:
         time = S.event_time[0]
@@ -732,11 +757,11 @@ def _advance_to_tick(P, S):
     """To the next tick at which something is eligible."""
     if S.counter[EVENTS] > 0 and S.event_time[0] <= S.clock[NOW]:
         _settle(P, S)  # zero-duration work of this very tick: decide again at the same tick
-        if _any_eligible(P, S):
+        if has_eligible(P, S):
             return DECIDE
     while S.counter[LEFT] > 0:
-        time = _next_event(P, S)
-        if _any_eligible(P, S):
+        time = next_event(P, S)
+        if has_eligible(P, S):
             tick = _next_tick(P, S)
             if tick < time:
                 S.clock[NOW] = tick
@@ -756,13 +781,13 @@ def _advance_to_tick(P, S):
 
 
 @inner
-def _advance(P, S):
+def advance_clock(P, S):
     """Let time pass to the next decision point (event-driven: the next event, eligible tasks or not)."""
     if S.counter[LEFT] == 0:
         return DONE
     if P.setting[INTERVAL] > 0:
         return _advance_to_tick(P, S)
-    time = _next_event(P, S)
+    time = next_event(P, S)
     if time == np.inf:
         return STUCK
     S.clock[NOW] = time
@@ -771,8 +796,8 @@ def _advance(P, S):
 
 
 @cold
-def _overdue(P, S):
-    """Starvation guard: (task, node) that must start; (-1, -1): only WAIT is legal; (-2, -1): nothing is overdue."""
+def find_overdue(P, S):
+    """Starvation guard: (START, task, node) that must start; HOLD: only WAIT is legal; FREE: nothing is overdue."""
     any_late = False
     best = NONE
     for k in range(S.counter[READY]):
@@ -783,15 +808,15 @@ def _overdue(P, S):
                 older = S.task[best].ready_time - S.task[task].ready_time
                 if older < 0 or (older == 0 and P.task[best].tie < P.task[task].tie):
                     continue
-            if _fits_somewhere(P, S, task):
+            if can_start(P, S, task):
                 best = task
     if best >= 0:
-        return best, _place(P, S, best)
-    return (NONE if any_late else NOT_LATE), NONE
+        return START, best, choose_node(P, S, best)
+    return (HOLD if any_late else FREE), NONE, NONE
 
 
 @inner
-def _may_wait(P, S):
+def wait_is_legal(P, S):
     """WAIT is legal while work runs, and at ticks under a guard: the next tick always comes and reveals nothing."""
     return S.counter[EVENTS] > 0 or (P.setting[INTERVAL] > 0 and P.setting[MAX_WAIT] < np.inf)
 
@@ -802,7 +827,7 @@ def _release_tick(P, S):
     oldest = np.inf
     for k in range(S.counter[READY]):
         task = S.ready[k]
-        if S.task[task].ready_time < oldest and _fits_somewhere(P, S, task):
+        if S.task[task].ready_time < oldest and can_start(P, S, task):
             oldest = S.task[task].ready_time
     if oldest == np.inf:
         return np.inf
@@ -817,27 +842,27 @@ def _release_tick(P, S):
 
 
 @cold
-def _outlast(P, S):
+def outlast_wait(P, S):
     """One event of the WAIT that the guard forces: DECIDE once overdue work may start, ON_THE_WAY before.
 
     Ticks at which nothing may start are passed over in one step, however many there are.
     """
     if P.setting[INTERVAL] <= 0:
-        status = _advance(P, S)
-        return ON_THE_WAY if status == DECIDE and _overdue(P, S)[0] == -1 else status
+        status = advance_clock(P, S)
+        return ON_THE_WAY if status == DECIDE and find_overdue(P, S)[0] == HOLD else status
     if S.counter[LEFT] == 0:
         return DONE
     if S.counter[EVENTS] > 0 and S.event_time[0] <= S.clock[NOW]:
         _settle(P, S)  # zero-duration work of this very tick: decide again at the same tick
         if S.counter[LEFT] == 0:
             return DONE
-        return DECIDE if _overdue(P, S)[0] >= 0 else ON_THE_WAY
-    time, tick = _next_event(P, S), _release_tick(P, S)
+        return DECIDE if find_overdue(P, S)[0] == START else ON_THE_WAY
+    time, tick = next_event(P, S), _release_tick(P, S)
     if tick < time:
         S.clock[NOW] = tick
         S.clock[LAST_TICK] = tick
         S.counter[EPOCH] += 1
-        return DECIDE if _overdue(P, S)[0] >= 0 else ON_THE_WAY
+        return DECIDE if find_overdue(P, S)[0] == START else ON_THE_WAY
     if time == np.inf:
         return STUCK
     S.clock[NOW] = time
@@ -846,31 +871,31 @@ def _outlast(P, S):
 
 
 @cold
-def _wait_forced(P, S):
+def wait_forced(P, S):
     """The WAIT that the guard forces, in one step and logged once: to the next moment at which overdue work may start.
 
     While nothing fits there is no decision, and nothing is logged.
     """
-    while not _any_eligible(P, S):
-        status = _advance(P, S)
-        if status != DECIDE or _overdue(P, S)[0] != -1:
+    while not has_eligible(P, S):
+        status = advance_clock(P, S)
+        if status != DECIDE or find_overdue(P, S)[0] != HOLD:
             return status
-    _log_decision(S, NONE)
+    append_decision(S, NONE, NONE, ZERO)
     status = ON_THE_WAY
     while status == ON_THE_WAY:
-        status = _outlast(P, S)
+        status = outlast_wait(P, S)
     return status
 
 
 @cold
-def _heed_guard(P, S, truth):
+def heed_guard(P, S, truth):
     """What the starvation guard forces: FREE if nothing, BEGUN after overdue work, else a status of its WAIT."""
-    task, node = _overdue(P, S)
-    if task == -2:
+    status, task, node = find_overdue(P, S)
+    if status == FREE:
         return FREE
-    if task == -1:
-        return _wait_forced(P, S)
-    _start(P, S, truth, task, node, ZERO)
+    if status == HOLD:
+        return wait_forced(P, S)
+    start_task(P, S, truth, task, node, ZERO)
     return BEGUN
 
 
@@ -885,9 +910,7 @@ class Buckets(NamedTuple):
 
     A class that fits nowhere is set aside and looked at again only for nodes released since, so blocked
     tasks cost nothing. After the release of a single node, the usual case, a scan over the few blocked classes
-    is cheaper than moving them through the heap. ``counter`` holds the number of classes in ``order`` and in
-    ``blocked``, whether the key is minus the ready time (first come, first served), and the node to try
-    blocked classes on (-1: none).
+    is cheaper than moving them through the heap.
     """
 
     key: FloatArray  # [T] larger first
@@ -904,241 +927,243 @@ class Buckets(NamedTuple):
 
 
 @entry
-def reset_buckets(B):
+def reset_buckets(buckets):
     """Forget every task."""
-    for klass in range(len(B.size)):
-        B.size[klass] = 0
-        B.slot[klass] = -1
-    B.counter[0] = 0
-    B.counter[1] = 0
-    B.counter[3] = -1
+    for klass in range(len(buckets.size)):
+        buckets.size[klass] = 0
+        buckets.slot[klass] = -1
+    buckets.counter[IN_ORDER] = 0
+    buckets.counter[IN_BLOCKED] = 0
+    buckets.counter[RETRY_NODE] = -1
 
 
 @inner
-def _first(B, a, b):
+def _first(buckets, a, b):
     """Whether task a runs before task b."""
-    if B.key[a] != B.key[b]:
-        return B.key[a] > B.key[b]
-    return B.tie[a] < B.tie[b]
+    if buckets.key[a] != buckets.key[b]:
+        return buckets.key[a] > buckets.key[b]
+    return buckets.tie[a] < buckets.tie[b]
 
 
 @inner
-def _push_task(P, B, task):
+def _push_task(P, buckets, task):
     klass = P.task[task].klass & INDEX
-    base = B.class_ptr[klass] & INDEX
-    hole = B.size[klass] & INDEX
-    B.size[klass] = hole + 1
+    base = buckets.class_ptr[klass] & INDEX
+    hole = buckets.size[klass] & INDEX
+    buckets.size[klass] = hole + 1
     while hole > 0:
         above = ((hole - 1) >> 1) & INDEX
-        other = B.heap[base + above] & INDEX
-        if _first(B, other, task):
+        other = buckets.heap[base + above] & INDEX
+        if _first(buckets, other, task):
             break
-        B.heap[base + hole] = other
+        buckets.heap[base + hole] = other
         hole = above
-    B.heap[base + hole] = task
+    buckets.heap[base + hole] = task
 
 
 @inner
-def _pop_task(B, klass):
-    base = B.class_ptr[klass] & INDEX
-    size = (B.size[klass] - 1) & INDEX
-    B.size[klass] = size
-    last = B.heap[base + size] & INDEX
+def _pop_task(buckets, klass):
+    base = buckets.class_ptr[klass] & INDEX
+    size = (buckets.size[klass] - 1) & INDEX
+    buckets.size[klass] = size
+    last = buckets.heap[base + size] & INDEX
     hole = 0
     while True:
         child = (2 * hole + 1) & INDEX
         if child >= size:
             break
-        if child + 1 < size and _first(B, B.heap[base + child + 1], B.heap[base + child]):
+        if child + 1 < size and _first(buckets, buckets.heap[base + child + 1], buckets.heap[base + child]):
             child += 1
-        if _first(B, last, B.heap[base + child]):
+        if _first(buckets, last, buckets.heap[base + child]):
             break
-        B.heap[base + hole] = B.heap[base + child]
+        buckets.heap[base + hole] = buckets.heap[base + child]
         hole = child
-    B.heap[base + hole] = last
+    buckets.heap[base + hole] = last
 
 
 @inner
-def _head_first(B, a, key_a, b, key_b):
+def _head_first(buckets, a, key_a, b, key_b):
     """Whether class a's first task, of key `key_a`, runs before class b's."""
     if key_a != key_b:
         return key_a > key_b
-    return B.tie[B.heap[B.class_ptr[a]]] < B.tie[B.heap[B.class_ptr[b]]]
+    return buckets.tie[buckets.heap[buckets.class_ptr[a]]] < buckets.tie[buckets.heap[buckets.class_ptr[b]]]
 
 
 @inner
-def _class_up(B, hole):
-    klass = B.order[hole] & INDEX
-    key = B.key[B.heap[B.class_ptr[klass]]]
+def _class_up(buckets, hole):
+    klass = buckets.order[hole] & INDEX
+    key = buckets.key[buckets.heap[buckets.class_ptr[klass]]]
     while hole > 0:
         above = ((hole - 1) >> 1) & INDEX
-        if _head_first(B, B.order[above], B.order_key[above], klass, key):
+        if _head_first(buckets, buckets.order[above], buckets.order_key[above], klass, key):
             break
-        B.order[hole] = B.order[above]
-        B.order_key[hole] = B.order_key[above]
-        B.slot[B.order[hole]] = hole
+        buckets.order[hole] = buckets.order[above]
+        buckets.order_key[hole] = buckets.order_key[above]
+        buckets.slot[buckets.order[hole]] = hole
         hole = above
-    B.order[hole] = klass
-    B.order_key[hole] = key
-    B.slot[klass] = hole
+    buckets.order[hole] = klass
+    buckets.order_key[hole] = key
+    buckets.slot[klass] = hole
 
 
 @inner
-def _class_down(B, hole):
-    klass = B.order[hole] & INDEX
-    key = B.key[B.heap[B.class_ptr[klass]]]
-    size = B.counter[0] & INDEX
+def _class_down(buckets, hole):
+    klass = buckets.order[hole] & INDEX
+    key = buckets.key[buckets.heap[buckets.class_ptr[klass]]]
+    size = buckets.counter[IN_ORDER] & INDEX
     while True:
         child = (2 * hole + 1) & INDEX
         if child >= size:
             break
-        if child + 1 < size and _head_first(
-            B, B.order[child + 1], B.order_key[child + 1], B.order[child], B.order_key[child]
+        other = child + 1
+        if other < size and _head_first(
+            buckets, buckets.order[other], buckets.order_key[other], buckets.order[child], buckets.order_key[child]
         ):
-            child += 1
-        if _head_first(B, klass, key, B.order[child], B.order_key[child]):
+            child = other
+        if _head_first(buckets, klass, key, buckets.order[child], buckets.order_key[child]):
             break
-        B.order[hole] = B.order[child]
-        B.order_key[hole] = B.order_key[child]
-        B.slot[B.order[hole]] = hole
+        buckets.order[hole] = buckets.order[child]
+        buckets.order_key[hole] = buckets.order_key[child]
+        buckets.slot[buckets.order[hole]] = hole
         hole = child
-    B.order[hole] = klass
-    B.order_key[hole] = key
-    B.slot[klass] = hole
+    buckets.order[hole] = klass
+    buckets.order_key[hole] = key
+    buckets.slot[klass] = hole
 
 
 @inner
-def _insert_class(B, klass):
-    B.order[B.counter[0]] = klass
-    B.counter[0] += 1
-    _class_up(B, B.counter[0] - 1)
+def _insert_class(buckets, klass):
+    buckets.order[buckets.counter[IN_ORDER]] = klass
+    buckets.counter[IN_ORDER] += 1
+    _class_up(buckets, buckets.counter[IN_ORDER] - 1)
 
 
 @inner
-def _drop_first_class(B, slot):
-    B.slot[B.order[0]] = slot
-    B.counter[0] -= 1
-    if B.counter[0] > 0:
-        B.order[0] = B.order[B.counter[0]]
-        _class_down(B, 0)
+def _drop_first_class(buckets, slot):
+    buckets.slot[buckets.order[0]] = slot
+    buckets.counter[IN_ORDER] -= 1
+    if buckets.counter[IN_ORDER] > 0:
+        buckets.order[0] = buckets.order[buckets.counter[IN_ORDER]]
+        _class_down(buckets, 0)
 
 
 @inner
-def _take_news(P, S, B):
+def _take_news(P, S, buckets):
     """Move fresh tasks into the buckets, and classes that fit a released node out of the blocked list."""
     for k in range(S.counter[FRESH]):
         task = S.fresh[k] & INDEX
         klass = P.task[task].klass & INDEX
-        if B.counter[2]:
-            B.key[task] = -S.task[task].ready_time
-        _push_task(P, B, task)
-        if B.slot[klass] == -1:
-            B.only[klass] = -1
-            _insert_class(B, klass)
-        elif B.slot[klass] >= 0 and B.heap[B.class_ptr[klass]] == task:
-            _class_up(B, B.slot[klass])
+        if buckets.counter[BY_READY_TIME]:
+            buckets.key[task] = -S.task[task].ready_time
+        _push_task(P, buckets, task)
+        if buckets.slot[klass] == -1:
+            buckets.only[klass] = -1
+            _insert_class(buckets, klass)
+        elif buckets.slot[klass] >= 0 and buckets.heap[buckets.class_ptr[klass]] == task:
+            _class_up(buckets, buckets.slot[klass])
     S.counter[FRESH] = 0
     freed = S.counter[FREED]
     if freed == 0:
         return
-    if freed == 1 and B.counter[3] < 0 and B.counter[0] == 0 and B.counter[1] <= FEW_CLASSES:
-        B.counter[3] = S.freed[0]
+    only_blocked = buckets.counter[IN_ORDER] == 0 and buckets.counter[IN_BLOCKED] <= FEW_CLASSES
+    if freed == 1 and buckets.counter[RETRY_NODE] < 0 and only_blocked:
+        buckets.counter[RETRY_NODE] = S.freed[0]
         S.node[S.freed[0]].is_freed = 0
         S.counter[FREED] = 0
         return
-    for k in range(B.counter[0]):  # only after a forced WAIT: otherwise every class is blocked or empty by now
-        B.only[B.order[k]] = -1
-    if B.counter[3] >= 0:
-        _unblock(P, S, B, B.counter[3], NONE)
-        B.counter[3] = -1
+    for k in range(buckets.counter[IN_ORDER]):  # after a forced WAIT alone: else every class is blocked or empty by now
+        buckets.only[buckets.order[k]] = -1
+    if buckets.counter[RETRY_NODE] >= 0:
+        _unblock(P, S, buckets, buckets.counter[RETRY_NODE], NONE)
+        buckets.counter[RETRY_NODE] = -1
     for k in range(freed):
         node = S.freed[k] & INDEX
         S.node[node].is_freed = 0
-        _unblock(P, S, B, node, node if freed == 1 else NONE)
+        _unblock(P, S, buckets, node, node if freed == 1 else NONE)
     S.counter[FREED] = 0
 
 
 @inner
-def _unblock(P, S, B, node, only):
+def _unblock(P, S, buckets, node, only):
     """Give the blocked classes that fit the node another chance."""
     kept = 0
-    for j in range(B.counter[1]):
-        klass = B.blocked[j] & INDEX
+    for j in range(buckets.counter[IN_BLOCKED]):
+        klass = buckets.blocked[j] & INDEX
         if _node_fits(P, S, P.class_task[klass], node):
-            B.only[klass] = only
-            _insert_class(B, klass)
+            buckets.only[klass] = only
+            _insert_class(buckets, klass)
         else:
-            B.blocked[kept] = klass
+            buckets.blocked[kept] = klass
             kept += 1
-    B.counter[1] = kept
+    buckets.counter[IN_BLOCKED] = kept
 
 
 @inner
-def _best_blocked(P, S, B, node):
+def _best_blocked(P, S, buckets, node):
     """First task, in order of priority, of the blocked classes that fit the node; -1 if none does."""
     best = NONE
     kept = 0
-    for j in range(B.counter[1]):
-        klass = B.blocked[j] & INDEX
-        base = B.class_ptr[klass] & INDEX
-        while B.size[klass] > 0 and S.task[B.heap[base]].unstarted == 0:
-            _pop_task(B, klass)
-        if B.size[klass] == 0:
-            B.slot[klass] = -1
+    for j in range(buckets.counter[IN_BLOCKED]):
+        klass = buckets.blocked[j] & INDEX
+        base = buckets.class_ptr[klass] & INDEX
+        while buckets.size[klass] > 0 and S.task[buckets.heap[base]].unstarted == 0:
+            _pop_task(buckets, klass)
+        if buckets.size[klass] == 0:
+            buckets.slot[klass] = -1
             continue
-        B.blocked[kept] = klass
+        buckets.blocked[kept] = klass
         kept += 1
-        head = B.heap[base] & INDEX
-        if (best < 0 or _first(B, head, best)) and _node_fits(P, S, head, node):
+        head = buckets.heap[base] & INDEX
+        if (best < 0 or _first(buckets, head, best)) and _node_fits(P, S, head, node):
             best = head
-    B.counter[1] = kept
+    buckets.counter[IN_BLOCKED] = kept
     return best
 
 
 @inner
-def choose_by_priority(P, S, B):
-    """(task, node): the eligible task of largest key, or (-1, -1) if nothing is eligible."""
-    _take_news(P, S, B)
+def choose_by_priority(P, S, buckets):
+    """A decision: the eligible task of largest key, or NOTHING."""
+    _take_news(P, S, buckets)
     first, where = NONE, NONE
-    while B.counter[0] > 0:
-        klass = B.order[0] & INDEX
-        task = B.heap[B.class_ptr[klass] & INDEX] & INDEX
+    while buckets.counter[IN_ORDER] > 0:
+        klass = buckets.order[0] & INDEX
+        task = buckets.heap[buckets.class_ptr[klass] & INDEX] & INDEX
         if S.task[task].unstarted == 0:
-            _pop_task(B, klass)
-            if B.size[klass] == 0:
-                _drop_first_class(B, -1)
+            _pop_task(buckets, klass)
+            if buckets.size[klass] == 0:
+                _drop_first_class(buckets, -1)
             else:
-                _class_down(B, 0)
+                _class_down(buckets, 0)
             continue
-        where = B.only[klass]
+        where = buckets.only[klass]
         if where < 0:
-            where = _place(P, S, task)
+            where = choose_node(P, S, task)
         elif not _node_fits(P, S, task, where):
             where = NONE
         if where >= 0:
             first = task
             break
-        B.blocked[B.counter[1]] = klass
-        B.counter[1] += 1
-        _drop_first_class(B, -2)
-    if B.counter[3] >= 0:
-        node = B.counter[3] & INDEX
-        task = _best_blocked(P, S, B, node)
-        if task >= 0 and (first < 0 or _first(B, task, first)):
-            return task, node
+        buckets.blocked[buckets.counter[IN_BLOCKED]] = klass
+        buckets.counter[IN_BLOCKED] += 1
+        _drop_first_class(buckets, -2)
+    if buckets.counter[RETRY_NODE] >= 0:
+        node = buckets.counter[RETRY_NODE] & INDEX
+        task = _best_blocked(P, S, buckets, node)
+        if task >= 0 and (first < 0 or _first(buckets, task, first)):
+            return START, task, node, ZERO
         if first < 0:
-            B.counter[3] = -1
-    return first, where
+            buckets.counter[RETRY_NODE] = -1
+    return (START if first >= 0 else NOTHING), first, where, ZERO
 
 
 @inner
-def go_by_priority(P, S, truth, B, most):
+def go_by_priority(P, S, truth, buckets, most):
     """Run to the end (or for `most` decisions) with a fixed priority. Inlined into its callers: a tenth faster."""
     while most > 0:
-        if not _has_room(P, S):
+        if not logs_have_room(P, S):
             return GROW
         if P.setting[MAX_WAIT] < np.inf:
-            status = _heed_guard(P, S, truth)
+            status = heed_guard(P, S, truth)
             if status == BEGUN:
                 most -= 1
                 continue
@@ -1146,21 +1171,21 @@ def go_by_priority(P, S, truth, B, most):
                 continue
             if status != FREE:
                 return status
-        task, node = choose_by_priority(P, S, B)
-        if task >= 0:
-            _start(P, S, truth, task, node, ZERO)
+        status, task, node, count = choose_by_priority(P, S, buckets)
+        if status == START:
+            start_task(P, S, truth, task, node, count)
             most -= 1
             continue
-        status = _advance(P, S)
+        status = advance_clock(P, S)
         if status != DECIDE:
             return status
     return DECIDE
 
 
 @entry
-def run_by_priority(P, S, truth, B, most):
+def run_by_priority(P, S, truth, buckets, most):
     """The same, to be called from Python."""
-    return go_by_priority(P, S, truth, B, most)
+    return go_by_priority(P, S, truth, buckets, most)
 
 
 # --------------------------------------------------------------------------- tasks that are alike
@@ -1186,99 +1211,99 @@ class Alike(NamedTuple):
     size: IntArray  # [T] tasks of each set
     alignment: FloatArray  # [C] of each demand class, valid where its stamp is that of the decision
     stamp: IntArray  # [C]
-    counter: IntArray  # [3] sets in use, sets not in use, decisions
+    counter: IntArray  # [3]
 
 
 @inner
-def _meld(A, a, b):
+def _meld(alike, a, b):
     """Join two heaps (-1 = empty); returns the root."""
     if a < 0 or b < 0:
         return max(a, b)
-    if A.tie[b] < A.tie[a]:
+    if alike.tie[b] < alike.tie[a]:
         a, b = b, a
     root = a
     while True:
-        right = A.right[a]
-        A.right[a] = A.left[a]
+        right = alike.right[a]
+        alike.right[a] = alike.left[a]
         if right < 0:
-            A.left[a] = b
+            alike.left[a] = b
             return root
-        if A.tie[b] < A.tie[right]:
+        if alike.tie[b] < alike.tie[right]:
             right, b = b, right
-        A.left[a] = right
+        alike.left[a] = right
         a = right
 
 
 @inner
-def _open_set(A, task):
+def _open_set(alike, task):
     """A new set of one task."""
-    A.counter[1] -= 1
-    group = A.spare[A.counter[1]]
-    A.slot[group] = A.counter[0]
-    A.open[A.counter[0]] = group
-    A.counter[0] += 1
-    A.left[task], A.right[task] = NONE, NONE
-    A.top[group], A.size[group], A.set_of[task] = task, 1, group
+    alike.counter[SPARE_SETS] -= 1
+    group = alike.spare[alike.counter[SPARE_SETS]]
+    alike.slot[group] = alike.counter[OPEN_SETS]
+    alike.open[alike.counter[OPEN_SETS]] = group
+    alike.counter[OPEN_SETS] += 1
+    alike.left[task], alike.right[task] = NONE, NONE
+    alike.top[group], alike.size[group], alike.set_of[task] = task, 1, group
     return group
 
 
 @inner
-def _close_set(A, group, kind):
-    A.counter[0] -= 1
-    last, slot = A.open[A.counter[0]], A.slot[group]
-    A.open[slot] = last
-    A.slot[last] = slot
-    A.spare[A.counter[1]] = group
-    A.counter[1] += 1
-    if A.newest[kind] == group:
-        A.newest[kind] = -1
+def _close_set(alike, group, kind):
+    alike.counter[OPEN_SETS] -= 1
+    last, slot = alike.open[alike.counter[OPEN_SETS]], alike.slot[group]
+    alike.open[slot] = last
+    alike.slot[last] = slot
+    alike.spare[alike.counter[SPARE_SETS]] = group
+    alike.counter[SPARE_SETS] += 1
+    if alike.newest[kind] == group:
+        alike.newest[kind] = -1
 
 
 @inner
-def _join(A, task, group):
-    A.left[task], A.right[task] = NONE, NONE
-    A.top[group] = _meld(A, A.top[group], task)
-    A.size[group] += 1
-    A.set_of[task] = group
+def _join(alike, task, group):
+    alike.left[task], alike.right[task] = NONE, NONE
+    alike.top[group] = _meld(alike, alike.top[group], task)
+    alike.size[group] += 1
+    alike.set_of[task] = group
 
 
 @inner
-def _take_alike(S, A, rule):
+def _take_alike(S, alike, rule):
     """Put fresh tasks into sets: with all of their kind, under HRRN with those that became ready together."""
     for k in range(S.counter[FRESH]):
         task = S.fresh[k] & INDEX
-        kind = A.kind[task] & INDEX
-        group = A.newest[kind]
-        if group >= 0 and (rule != HRRN or S.task[A.top[group]].ready_time == S.task[task].ready_time):
-            _join(A, task, group)
+        kind = alike.kind[task] & INDEX
+        group = alike.newest[kind]
+        if group >= 0 and (rule != HRRN or S.task[alike.top[group]].ready_time == S.task[task].ready_time):
+            _join(alike, task, group)
         else:
-            A.newest[kind] = _open_set(A, task)
+            alike.newest[kind] = _open_set(alike, task)
     S.counter[FRESH] = 0
 
 
 @inner
-def _leave(S, A, task):
+def _leave(S, alike, task):
     """Take a task out that has fully started."""
-    group = A.set_of[task]
-    A.size[group] -= 1
-    if A.size[group] == 0:
-        _close_set(A, group, A.kind[task])
+    group = alike.set_of[task]
+    alike.size[group] -= 1
+    if alike.size[group] == 0:
+        _close_set(alike, group, alike.kind[task])
         return
-    top = A.top[group]
+    top = alike.top[group]
     while S.task[top].unstarted == 0:
-        top = _meld(A, A.left[top], A.right[top])
-    A.top[group] = top
+        top = _meld(alike, alike.left[top], alike.right[top])
+    alike.top[group] = top
 
 
 @entry
-def regroup(S, A):
+def regroup(S, alike):
     """Forget every set; all ready tasks count as fresh again."""
-    for k in range(A.counter[0]):
-        group = A.open[k]
-        A.newest[A.kind[A.top[group]]] = -1
-        A.spare[A.counter[1]] = group
-        A.counter[1] += 1
-    A.counter[0] = 0
+    for k in range(alike.counter[OPEN_SETS]):
+        group = alike.open[k]
+        alike.newest[alike.kind[alike.top[group]]] = -1
+        alike.spare[alike.counter[SPARE_SETS]] = group
+        alike.counter[SPARE_SETS] += 1
+    alike.counter[OPEN_SETS] = 0
     for k in range(S.counter[READY]):
         S.fresh[k] = S.ready[k]
     S.counter[FRESH] = S.counter[READY]
@@ -1288,11 +1313,11 @@ def regroup(S, A):
 
 
 @inner
-def _alignment(P, S, A, task):
+def _alignment(P, S, alike, task):
     """Tetris: largest sum over resources of demand x free / capacity^2 over the nodes that fit now."""
     klass = P.task[task].klass
-    if A.stamp[klass] == A.counter[2]:
-        return A.alignment[klass]
+    if alike.stamp[klass] == alike.counter[LOOK]:
+        return alike.alignment[klass]
     best = -np.inf
     for group in range(P.capacity.shape[0]):
         if not _group_may_fit(P, S, task, group):
@@ -1304,13 +1329,13 @@ def _alignment(P, S, A, task):
                     if P.capacity[group, r] > 0:
                         dot += (P.demand[task, r] / P.capacity[group, r]) * (S.free[node, r] / P.capacity[group, r])
                 best = max(best, dot)
-    A.stamp[klass] = A.counter[2]
-    A.alignment[klass] = best
+    alike.stamp[klass] = alike.counter[LOOK]
+    alike.alignment[klass] = best
     return best
 
 
 @inner
-def _score(P, S, A, rule, shortness, task, mean_alignment, mean_left):
+def _score(P, S, alike, rule, shortness, task, mean_alignment, mean_left):
     now = S.clock[NOW]
     w = P.task[task].workflow
     if rule == HRRN:
@@ -1326,15 +1351,15 @@ def _score(P, S, A, rule, shortness, task, mean_alignment, mean_left):
     if rule == WEIGHTED_FAIR:
         return -S.workflow[w].service / P.workflow[w].weight
     if rule == TETRIS:
-        return _alignment(P, S, A, task)
+        return _alignment(P, S, alike, task)
     if rule == PACKER:
-        aligned = _alignment(P, S, A, task)
+        aligned = _alignment(P, S, alike, task)
         if shortness > 0:
             seconds = P.task[task].fastest
             aligned += shortness / seconds if seconds > 0 else np.inf
         return aligned
     if rule == TETRIS_SRW:
-        return _alignment(P, S, A, task) / mean_alignment - S.workflow[w].left / mean_left
+        return _alignment(P, S, alike, task) / mean_alignment - S.workflow[w].left / mean_left
     level = P.workflow[S.counter[ARRIVED] - 1].prefix_bottom
     key = P.task[task].share * (1.0 if rule == CP_DEMAND else 0.5)
     if level > 0:
@@ -1347,60 +1372,60 @@ def _score(P, S, A, rule, shortness, task, mean_alignment, mean_left):
 
 
 @inner
-def choose_by_score(P, S, A, rule, shortness):
-    """(task, node): the eligible task of largest score, ties by ``A.tie``; (-1, -1) if nothing is eligible."""
-    A.counter[2] += 1
+def choose_by_score(P, S, alike, rule, shortness):
+    """A decision: the eligible task of largest score, ties by ``alike.tie``, or NOTHING."""
+    alike.counter[LOOK] += 1
     mean_alignment, mean_left = 1.0, 1.0
     if rule == TETRIS_SRW:
         count, alignment, left = 0, 0.0, 0.0
-        for k in range(A.counter[0]):
-            size, task = A.size[A.open[k]], A.top[A.open[k]]
-            if _fits_somewhere(P, S, task):
+        for k in range(alike.counter[OPEN_SETS]):
+            size, task = alike.size[alike.open[k]], alike.top[alike.open[k]]
+            if can_start(P, S, task):
                 count += size
-                alignment += size * _alignment(P, S, A, task)
+                alignment += size * _alignment(P, S, alike, task)
                 left += size * S.workflow[P.task[task].workflow].left
         if count > 0 and alignment > 0:
             mean_alignment = alignment / count
         if count > 0 and left > 0:
             mean_left = left / count
     best, best_score = NONE, -np.inf
-    for k in range(A.counter[0]):
-        task = A.top[A.open[k]]
+    for k in range(alike.counter[OPEN_SETS]):
+        task = alike.top[alike.open[k]]
         if S.class_blocked[P.task[task].klass] == S.counter[RELEASES]:
             continue
-        score = _score(P, S, A, rule, shortness, task, mean_alignment, mean_left)
-        if best >= 0 and (score < best_score or (score == best_score and A.tie[task] > A.tie[best])):
+        score = _score(P, S, alike, rule, shortness, task, mean_alignment, mean_left)
+        if best >= 0 and (score < best_score or (score == best_score and alike.tie[task] > alike.tie[best])):
             continue
-        if _fits_somewhere(P, S, task):
+        if can_start(P, S, task):
             best, best_score = task, score
     if best < 0:
-        return NONE, NONE
-    return best, _place(P, S, best)
+        return NOTHING, NONE, NONE, ZERO
+    return START, best, choose_node(P, S, best), ZERO
 
 
 @entry
-def run_by_score(P, S, truth, A, rule, shortness, most):
+def run_by_score(P, S, truth, alike, rule, shortness, most):
     """Run to the end (or for `most` decisions) with a score computed at each decision.
 
     `shortness` is what PACKER adds for 1 / estimate, in seconds.
     """
     while most > 0:
-        if not _has_room(P, S):
+        if not logs_have_room(P, S):
             return GROW
-        _take_alike(S, A, rule)
-        task, node, forced = NOT_LATE, NONE, False
+        _take_alike(S, alike, rule)
+        status, task, node, count = FREE, NONE, NONE, ZERO
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = _overdue(P, S)
-            forced = task == -1
-        if task == -2:
-            task, node = choose_by_score(P, S, A, rule, shortness)
-        if task >= 0:
-            _start(P, S, truth, task, node, ZERO)
+            status, task, node = find_overdue(P, S)
+        forced = status == HOLD
+        if status == FREE:
+            status, task, node, count = choose_by_score(P, S, alike, rule, shortness)
+        if status == START:
+            start_task(P, S, truth, task, node, count)
             if S.task[task].unstarted == 0:
-                _leave(S, A, task)
+                _leave(S, alike, task)
             most -= 1
             continue
-        status = _wait_forced(P, S) if forced else _advance(P, S)
+        status = wait_forced(P, S) if forced else advance_clock(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -1448,64 +1473,64 @@ class Bookings(NamedTuple):
     due_task: IntArray  # [M] bookings that start now
     due_node: IntArray  # [M]
     due_count: IntArray  # [M]
-    counter: IntArray  # [6] segments used, bookings due, next due booking, epoch they belong to, versions, heap size
+    counter: IntArray  # [6]
 
 
 @inner
-def _segment_fits(P, K, task, group, seg):
+def _segment_fits(P, bookings, task, group, seg):
     for r in range(P.capacity.shape[1]):
-        if K.seg_free[seg, r] - P.demand[task, r] < -P.slack[group, r]:
+        if bookings.seg_free[seg, r] - P.demand[task, r] < -P.slack[group, r]:
             return False
     return True
 
 
 @inner
-def _cut(K, seg, time):
+def _cut(bookings, seg, time):
     """The segment that begins exactly at `time`, split off if need be; `seg` begins no later."""
-    while K.seg_next[seg] >= 0 and K.seg_time[K.seg_next[seg]] <= time:
-        seg = K.seg_next[seg]
-    if K.seg_time[seg] == time:
+    while bookings.seg_next[seg] >= 0 and bookings.seg_time[bookings.seg_next[seg]] <= time:
+        seg = bookings.seg_next[seg]
+    if bookings.seg_time[seg] == time:
         return seg
-    new = K.counter[0]
-    K.counter[0] += 1
-    K.seg_time[new] = time
-    for r in range(K.seg_free.shape[1]):
-        K.seg_free[new, r] = K.seg_free[seg, r]
-    K.seg_next[new] = K.seg_next[seg]
-    K.seg_next[seg] = new
+    new = bookings.counter[SEGMENTS]
+    bookings.counter[SEGMENTS] += 1
+    bookings.seg_time[new] = time
+    for r in range(bookings.seg_free.shape[1]):
+        bookings.seg_free[new, r] = bookings.seg_free[seg, r]
+    bookings.seg_next[new] = bookings.seg_next[seg]
+    bookings.seg_next[seg] = new
     return new
 
 
 @inner
-def _build_profiles(P, S, K):
+def _build_profiles(P, S, bookings):
     now = S.clock[NOW]
     for node in range(len(P.node_group)):
-        K.head[node] = node
-        K.seg_time[node] = now
+        bookings.head[node] = node
+        bookings.seg_time[node] = now
         for r in range(P.capacity.shape[1]):
-            K.seg_free[node, r] = S.free[node, r]
-        K.seg_next[node] = -1
-        K.rising[node] = 1
-        K.counter[4] += 1
-        K.version[node] = K.counter[4]
-        K.first[node] = -1
-        K.pick[node] = -1
-    K.counter[0] = len(P.node_group)
+            bookings.seg_free[node, r] = S.free[node, r]
+        bookings.seg_next[node] = -1
+        bookings.rising[node] = 1
+        bookings.counter[VERSION] += 1
+        bookings.version[node] = bookings.counter[VERSION]
+        bookings.first[node] = -1
+        bookings.pick[node] = -1
+    bookings.counter[SEGMENTS] = len(P.node_group)
     running = S.counter[EVENTS]
     for k in range(running):
-        K.running[k] = S.event[k]
-    _sort(K.running, running)  # by allocation number: the heap's order would tell true finish times
+        bookings.running[k] = S.event[k]
+    sort_ascending(bookings.running, running)  # by allocation number: the heap's order would tell true finish times
     for k in range(running):
-        alloc = K.running[k]
+        alloc = bookings.running[k]
         task, node = S.alloc[alloc].task, S.alloc[alloc].node
         finish = S.alloc[alloc].execution + P.estimate[task, P.node_group[node]]
         if finish <= now:  # overran its estimate: it may end at any moment, but not yet
             finish = np.nextafter(now, np.inf)
-        seg = _cut(K, K.head[node], finish)
+        seg = _cut(bookings, bookings.head[node], finish)
         while seg >= 0:
             for r in range(P.capacity.shape[1]):
-                K.seg_free[seg, r] += P.demand[task, r] * S.alloc[alloc].count
-            seg = K.seg_next[seg]
+                bookings.seg_free[seg, r] += P.demand[task, r] * S.alloc[alloc].count
+            seg = bookings.seg_next[seg]
 
 
 @inner
@@ -1517,53 +1542,53 @@ def _data_time(P, S, task, group):
 
 
 @inner
-def _earliest_fit(P, S, K, task, node, seg):
+def _earliest_fit(P, S, bookings, task, node, seg):
     """(segment, completion) of one instance on the node around running work and bookings, in `seg` or later."""
     group = P.node_group[node]
     ready, seconds = _data_time(P, S, task, group), P.estimate[task, group]
-    if K.rising[node]:
-        while not _segment_fits(P, K, task, group, seg) and K.seg_next[seg] >= 0:
-            seg = K.seg_next[seg]
-        return seg, max(K.seg_time[seg], ready) + seconds
+    if bookings.rising[node]:
+        while not _segment_fits(P, bookings, task, group, seg) and bookings.seg_next[seg] >= 0:
+            seg = bookings.seg_next[seg]
+        return seg, max(bookings.seg_time[seg], ready) + seconds
     while True:
-        end = max(K.seg_time[seg], ready) + seconds
+        end = max(bookings.seg_time[seg], ready) + seconds
         blocked = NONE
         look = seg
-        while look >= 0 and (look == seg or K.seg_time[look] < end):
-            if not _segment_fits(P, K, task, group, look):
+        while look >= 0 and (look == seg or bookings.seg_time[look] < end):
+            if not _segment_fits(P, bookings, task, group, look):
                 blocked = look
                 break
-            look = K.seg_next[look]
-        if blocked < 0 or K.seg_next[blocked] < 0:
+            look = bookings.seg_next[look]
+        if blocked < 0 or bookings.seg_next[blocked] < 0:
             return seg, end
-        seg = K.seg_next[blocked]
+        seg = bookings.seg_next[blocked]
 
 
 @inner
-def _completion_on(P, S, K, task, unit, node):
+def _completion_on(P, S, bookings, task, unit, node):
     """:func:`_earliest_fit` of a set: bookings only delay, so it goes on from where the set was last."""
     klass = P.task[task].klass
-    cached = K.rising[node] == 1 and len(K.fit) > 0
-    if cached and K.fit_version[klass, node] == K.version[node]:
-        seg = K.fit[klass, node]
+    cached = bookings.rising[node] == 1 and len(bookings.fit) > 0
+    if cached and bookings.fit_version[klass, node] == bookings.version[node]:
+        seg = bookings.fit[klass, node]
         group = P.node_group[node]
-        return seg, max(K.seg_time[seg], _data_time(P, S, task, group)) + P.estimate[task, group]
-    begin = K.resume[unit, node] if len(K.resume) > 0 else K.head[node]
-    seg, completion = _earliest_fit(P, S, K, task, node, begin)
-    if len(K.resume) > 0:
-        K.resume[unit, node] = seg
+        return seg, max(bookings.seg_time[seg], _data_time(P, S, task, group)) + P.estimate[task, group]
+    begin = bookings.resume[unit, node] if len(bookings.resume) > 0 else bookings.head[node]
+    seg, completion = _earliest_fit(P, S, bookings, task, node, begin)
+    if len(bookings.resume) > 0:
+        bookings.resume[unit, node] = seg
     if cached:
-        K.fit[klass, node], K.fit_version[klass, node] = seg, K.version[node]
+        bookings.fit[klass, node], bookings.fit_version[klass, node] = seg, bookings.version[node]
     return seg, completion
 
 
 @inner
-def _find_best(P, S, K, rule, task, unit):
+def _find_best(P, S, bookings, rule, task, unit):
     """Least and second least completion of a set over the nodes that can ever hold it.
 
     Bookings only delay: a node where the set could not complete earlier when last asked is not asked again.
     """
-    best, best_node, best_seg = K.best[unit], K.best_node[unit], K.best_seg[unit]
+    best, best_node, best_seg = bookings.best[unit], bookings.best_node[unit], bookings.best_seg[unit]
     if best_node < 0:
         best = np.inf
     asked, second, second_node = best_node, np.inf, NONE
@@ -1575,303 +1600,311 @@ def _find_best(P, S, K, rule, task, unit):
         for node in range(P.group_ptr[group], P.group_ptr[group + 1]):
             if node == asked:
                 continue
-            begin = K.resume[unit, node] if len(K.resume) > 0 else K.head[node]
-            seg, completion = begin, max(K.seg_time[begin], ready) + seconds
+            begin = bookings.resume[unit, node] if len(bookings.resume) > 0 else bookings.head[node]
+            seg, completion = begin, max(bookings.seg_time[begin], ready) + seconds
             if completion < (second if rule == SUFFERAGE else best) or (completion == best and node < best_node):
-                seg, completion = _completion_on(P, S, K, task, unit, node)
+                seg, completion = _completion_on(P, S, bookings, task, unit, node)
             if completion < best or (completion == best and node < best_node):
                 second, second_node = best, best_node
                 best, best_node, best_seg = completion, node, seg
             elif completion < second:
                 second, second_node = completion, node
-    K.best[unit], K.best_node[unit], K.best_seg[unit] = best, best_node, best_seg
-    K.second[unit], K.second_node[unit] = second, second_node
+    bookings.best[unit], bookings.best_node[unit], bookings.best_seg[unit] = best, best_node, best_seg
+    bookings.second[unit], bookings.second_node[unit] = second, second_node
 
 
 @inner
-def _fits_from_now(P, S, K, task, node):
+def _fits_from_now(P, S, bookings, task, node):
     """Whether one instance could start on a node now and stay until its estimated end."""
-    group, seg = P.node_group[node], K.head[node]
-    if not _segment_fits(P, K, task, group, seg):
+    group, seg = P.node_group[node], bookings.head[node]
+    if not _segment_fits(P, bookings, task, group, seg):
         return False
-    if K.rising[node] == 0:
+    if bookings.rising[node] == 0:
         end = _data_time(P, S, task, group) + P.estimate[task, group]
-        seg = K.seg_next[seg]
-        while seg >= 0 and K.seg_time[seg] < end:
-            if not _segment_fits(P, K, task, group, seg):
+        seg = bookings.seg_next[seg]
+        while seg >= 0 and bookings.seg_time[seg] < end:
+            if not _segment_fits(P, bookings, task, group, seg):
                 return False
-            seg = K.seg_next[seg]
+            seg = bookings.seg_next[seg]
     return True
 
 
 @inner
-def _can_start_now(P, S, K, A, unit):
+def _can_start_now(P, S, bookings, alike, unit):
     """Whether some node could start a set's first task now; bookings only delay, so a "no" is remembered."""
-    task = A.top[unit]
-    while 0 <= K.witness[unit] < len(P.node_group):
-        version = K.version[K.witness[unit]]
-        if K.clear[unit] == version:
+    task = alike.top[unit]
+    while 0 <= bookings.witness[unit] < len(P.node_group):
+        version = bookings.version[bookings.witness[unit]]
+        if bookings.clear[unit] == version:
             return True
-        if _fits_from_now(P, S, K, task, K.witness[unit]):
-            K.clear[unit] = version
+        if _fits_from_now(P, S, bookings, task, bookings.witness[unit]):
+            bookings.clear[unit] = version
             return True
-        K.witness[unit] += 1
-    K.witness[unit] = NONE
+        bookings.witness[unit] += 1
+    bookings.witness[unit] = NONE
     return False
 
 
 @inner
-def _book(P, K, task, unit):
+def _book(P, bookings, task, unit):
     """Reserve as many instances of the set's first task as fit where it completes first; returns how many."""
-    node, first, end = K.best_node[unit], K.best_seg[unit], K.best[unit]
+    node, first, end = bookings.best_node[unit], bookings.best_seg[unit], bookings.best[unit]
     group = P.node_group[node]
-    _cut(K, first, end)
-    several = K.left[unit]
+    _cut(bookings, first, end)
+    several = bookings.left[unit]
     seg = first
-    while seg >= 0 and (seg == first or K.seg_time[seg] < end):
+    while seg >= 0 and (seg == first or bookings.seg_time[seg] < end):
         for r in range(P.capacity.shape[1]):
             if P.demand[task, r] > 0:
-                room = np.floor((K.seg_free[seg, r] + P.slack[group, r]) / P.demand[task, r])
+                room = np.floor((bookings.seg_free[seg, r] + P.slack[group, r]) / P.demand[task, r])
                 several = min(several, np.int64(min(room, 1e18)))
-        seg = K.seg_next[seg]
+        seg = bookings.seg_next[seg]
     several = max(several, 1)
-    if end > K.seg_time[first]:
+    if end > bookings.seg_time[first]:
         seg = first
-        while seg >= 0 and K.seg_time[seg] < end:
+        while seg >= 0 and bookings.seg_time[seg] < end:
             for r in range(P.capacity.shape[1]):
-                K.seg_free[seg, r] -= P.demand[task, r] * several
-            seg = K.seg_next[seg]
-        if first != K.head[node]:
-            K.rising[node] = 0
-    K.counter[4] += 1
-    K.version[node] = K.counter[4]
+                bookings.seg_free[seg, r] -= P.demand[task, r] * several
+            seg = bookings.seg_next[seg]
+        if first != bookings.head[node]:
+            bookings.rising[node] = 0
+    bookings.counter[VERSION] += 1
+    bookings.version[node] = bookings.counter[VERSION]
     return several
 
 
 @inner
-def _key(K, rule, unit):
+def _key(bookings, rule, unit):
     if rule == MIN_MIN:
-        return -K.best[unit]
+        return -bookings.best[unit]
     if rule == MAX_MIN:
-        return K.best[unit]
-    return K.second[unit] - K.best[unit]
+        return bookings.best[unit]
+    return bookings.second[unit] - bookings.best[unit]
 
 
 @inner
-def _books_first(K, A, rule, unit, other):
+def _books_first(bookings, alike, rule, unit, other):
     """Whether a set is booked before another (-1 = none): the larger key, the smaller tie of the first task."""
     if other < 0:
         return True
-    key, than = _key(K, rule, unit), _key(K, rule, other)
-    return key > than or (key == than and A.tie[A.top[unit]] < A.tie[A.top[other]])
+    key, than = _key(bookings, rule, unit), _key(bookings, rule, other)
+    return key > than or (key == than and alike.tie[alike.top[unit]] < alike.tie[alike.top[other]])
 
 
 @inner
-def _enter(K, A, rule, unit):
+def _enter(bookings, alike, rule, unit):
     """Put a set into the list of its best node."""
-    node = K.best_node[unit]
-    after = K.first[node]
-    K.next[unit], K.previous[unit] = after, NONE
+    node = bookings.best_node[unit]
+    after = bookings.first[node]
+    bookings.next[unit], bookings.previous[unit] = after, NONE
     if after >= 0:
-        K.previous[after] = unit
-    K.first[node] = unit
-    if _books_first(K, A, rule, unit, K.pick[node]):
-        K.pick[node] = unit
+        bookings.previous[after] = unit
+    bookings.first[node] = unit
+    if _books_first(bookings, alike, rule, unit, bookings.pick[node]):
+        bookings.pick[node] = unit
 
 
 @inner
-def _take_from(K, unit, node):
+def _take_from(bookings, unit, node):
     """Take a set out of a node's list, whose pick the caller finds again."""
-    before, after = K.previous[unit], K.next[unit]
+    before, after = bookings.previous[unit], bookings.next[unit]
     if before >= 0:
-        K.next[before] = after
+        bookings.next[before] = after
     else:
-        K.first[node] = after
+        bookings.first[node] = after
     if after >= 0:
-        K.previous[after] = before
+        bookings.previous[after] = before
 
 
 @inner
-def _find_again(P, S, K, rule, task, unit):
+def _find_again(P, S, bookings, rule, task, unit):
     """What a set's best completion is after bookings on its best node."""
-    node = K.best_node[unit]
-    K.best_seg[unit], K.best[unit] = _earliest_fit(P, S, K, task, node, K.best_seg[unit])
-    if len(K.resume) > 0:
-        K.resume[unit, node] = K.best_seg[unit]
-    if K.best[unit] >= K.second[unit]:  # `second` may be out of date, but is never too late
-        _find_best(P, S, K, rule, task, unit)
+    node = bookings.best_node[unit]
+    bookings.best_seg[unit], bookings.best[unit] = _earliest_fit(P, S, bookings, task, node, bookings.best_seg[unit])
+    if len(bookings.resume) > 0:
+        bookings.resume[unit, node] = bookings.best_seg[unit]
+    if bookings.best[unit] >= bookings.second[unit]:  # `second` may be out of date, but is never too late
+        _find_best(P, S, bookings, rule, task, unit)
 
 
 @inner
-def _sink(K, A, hole):
+def _sink(bookings, alike, hole):
     """Restore the heap of Min-Min below a place whose set was replaced or delayed."""
-    unit = K.heap[hole]
+    unit = bookings.heap[hole]
     while True:
         child = 2 * hole + 1
-        if child >= K.counter[5]:
+        if child >= bookings.counter[IN_HEAP]:
             break
-        if child + 1 < K.counter[5] and _books_first(K, A, MIN_MIN, K.heap[child + 1], K.heap[child]):
+        if child + 1 < bookings.counter[IN_HEAP] and _books_first(
+            bookings, alike, MIN_MIN, bookings.heap[child + 1], bookings.heap[child]
+        ):
             child += 1
-        if _books_first(K, A, MIN_MIN, unit, K.heap[child]):
+        if _books_first(bookings, alike, MIN_MIN, unit, bookings.heap[child]):
             break
-        K.heap[hole] = K.heap[child]
+        bookings.heap[hole] = bookings.heap[child]
         hole = child
-    K.heap[hole] = unit
+    bookings.heap[hole] = unit
 
 
 @inner
-def _least(P, S, K, A):
+def _least(P, S, bookings, alike):
     """Min-Min's next set. What was found earlier is a lower bound: only the first of the heap has to be exact."""
     while True:
-        unit = K.heap[0]
-        if K.best_node[unit] < 0:
-            _find_best(P, S, K, MIN_MIN, A.top[unit], unit)
-        elif K.found[unit] != K.version[K.best_node[unit]]:
-            _find_again(P, S, K, MIN_MIN, A.top[unit], unit)
+        unit = bookings.heap[0]
+        if bookings.best_node[unit] < 0:
+            _find_best(P, S, bookings, MIN_MIN, alike.top[unit], unit)
+        elif bookings.found[unit] != bookings.version[bookings.best_node[unit]]:
+            _find_again(P, S, bookings, MIN_MIN, alike.top[unit], unit)
         else:
             return unit
-        K.found[unit] = K.version[K.best_node[unit]]
-        _sink(K, A, 0)
+        bookings.found[unit] = bookings.version[bookings.best_node[unit]]
+        _sink(bookings, alike, 0)
 
 
 @inner
-def _pick(P, K, A, rule):
+def _pick(P, bookings, alike, rule):
     """The next set of Max-Min and Sufferage."""
     unit = NONE
     for node in range(len(P.node_group)):
-        if K.pick[node] >= 0 and _books_first(K, A, rule, K.pick[node], unit):
-            unit = K.pick[node]
+        if bookings.pick[node] >= 0 and _books_first(bookings, alike, rule, bookings.pick[node], unit):
+            unit = bookings.pick[node]
     return unit
 
 
 @inner
-def _is_delayed(P, K, task, unit, first, end):
+def _is_delayed(P, bookings, task, unit, first, end):
     """Whether a booking from a segment to `end` on its best node takes from a set what it needs."""
-    node, seg = K.best_node[unit], K.best_seg[unit]
-    if K.seg_time[seg] < K.seg_time[first]:
+    node, seg = bookings.best_node[unit], bookings.best_seg[unit]
+    if bookings.seg_time[seg] < bookings.seg_time[first]:
         seg = first
-    until = min(end, K.best[unit])
-    while seg >= 0 and (K.seg_time[seg] < until or (seg == K.best_seg[unit] and K.seg_time[seg] < end)):
-        if not _segment_fits(P, K, task, P.node_group[node], seg):
+    until = min(end, bookings.best[unit])
+    while seg >= 0 and (
+        bookings.seg_time[seg] < until or (seg == bookings.best_seg[unit] and bookings.seg_time[seg] < end)
+    ):
+        if not _segment_fits(P, bookings, task, P.node_group[node], seg):
             return True
-        seg = K.seg_next[seg]
+        seg = bookings.seg_next[seg]
     return False
 
 
 @inner
-def _delay(P, S, K, A, rule, node, first, end):
+def _delay(P, S, bookings, alike, rule, node, first, end):
     """Find out what a booking from a segment to `end` on a node delays; bookings elsewhere change nothing there."""
-    unit = K.first[node]
+    unit = bookings.first[node]
     pick = NONE
     while unit >= 0:
-        after = K.next[unit]
-        if _is_delayed(P, K, A.top[unit], unit, first, end):
-            _find_again(P, S, K, rule, A.top[unit], unit)
-        if K.best_node[unit] != node:
-            _take_from(K, unit, node)
-            _enter(K, A, rule, unit)
-        elif _books_first(K, A, rule, unit, pick):
+        after = bookings.next[unit]
+        if _is_delayed(P, bookings, alike.top[unit], unit, first, end):
+            _find_again(P, S, bookings, rule, alike.top[unit], unit)
+        if bookings.best_node[unit] != node:
+            _take_from(bookings, unit, node)
+            _enter(bookings, alike, rule, unit)
+        elif _books_first(bookings, alike, rule, unit, pick):
             pick = unit
         unit = after
-    K.pick[node] = pick
+    bookings.pick[node] = pick
 
 
 @inner
-def _delay_second(P, S, K, A, rule, node, units):
+def _delay_second(P, S, bookings, alike, rule, node, units):
     """Sufferage also asks what the second best completion is."""
     for k in range(units):
-        unit = K.unit[k]
-        if K.second_node[unit] != node or K.size[unit] == 0 or K.best_node[unit] == node:
+        unit = bookings.unit[k]
+        if bookings.second_node[unit] != node or bookings.size[unit] == 0 or bookings.best_node[unit] == node:
             continue
-        task = A.top[unit]
-        if _completion_on(P, S, K, task, unit, node)[1] > K.second[unit]:
-            _find_best(P, S, K, rule, task, unit)
-            if _books_first(K, A, rule, unit, K.pick[K.best_node[unit]]):
-                K.pick[K.best_node[unit]] = unit
+        task = alike.top[unit]
+        if _completion_on(P, S, bookings, task, unit, node)[1] > bookings.second[unit]:
+            _find_best(P, S, bookings, rule, task, unit)
+            if _books_first(bookings, alike, rule, unit, bookings.pick[bookings.best_node[unit]]):
+                bookings.pick[bookings.best_node[unit]] = unit
 
 
 @inner
-def _begin_bookings(P, S, K, A, rule):
+def _begin_bookings(P, S, bookings, alike, rule):
     """What is known of every set in the present state; returns the number of sets."""
-    _build_profiles(P, S, K)
-    units = A.counter[0]
+    _build_profiles(P, S, bookings)
+    units = alike.counter[OPEN_SETS]
     for k in range(units):
-        unit = A.open[k]
-        task = A.top[unit]
-        K.unit[k], K.heap[k] = unit, unit
-        K.size[unit] = A.size[unit]
-        K.left[unit] = S.task[task].unstarted
-        K.witness[unit], K.clear[unit] = 0, NONE
-        if len(K.resume) > 0:
+        unit = alike.open[k]
+        task = alike.top[unit]
+        bookings.unit[k], bookings.heap[k] = unit, unit
+        bookings.size[unit] = alike.size[unit]
+        bookings.left[unit] = S.task[task].unstarted
+        bookings.witness[unit], bookings.clear[unit] = 0, NONE
+        if len(bookings.resume) > 0:
             for node in range(len(P.node_group)):
-                K.resume[unit, node] = K.head[node]
-        K.best[unit], K.best_node[unit] = S.clock[NOW] + P.task[task].fastest, NONE
+                bookings.resume[unit, node] = bookings.head[node]
+        bookings.best[unit], bookings.best_node[unit] = S.clock[NOW] + P.task[task].fastest, NONE
         if rule != MIN_MIN:
-            _find_best(P, S, K, rule, task, unit)
-            _enter(K, A, rule, unit)
-    K.counter[5] = units
+            _find_best(P, S, bookings, rule, task, unit)
+            _enter(bookings, alike, rule, unit)
+    bookings.counter[IN_HEAP] = units
     if rule == MIN_MIN:
         for hole in range(units // 2 - 1, -1, -1):
-            _sink(K, A, hole)
-    K.counter[1], K.counter[2], K.counter[3] = 0, 0, S.counter[EPOCH]
+            _sink(bookings, alike, hole)
+    bookings.counter[DUE], bookings.counter[NEXT_DUE], bookings.counter[BOOKED_AT] = 0, 0, S.counter[EPOCH]
     return units
 
 
 @inner
-def _next_of_set(S, K, A, unit):
+def _next_of_set(S, bookings, alike, unit):
     """The first task of a set is booked in full: go on with the next one that is not."""
-    K.size[unit] -= 1
-    top = A.top[unit]
-    top = _meld(A, A.left[top], A.right[top])
+    bookings.size[unit] -= 1
+    top = alike.top[unit]
+    top = _meld(alike, alike.left[top], alike.right[top])
     while top >= 0 and S.task[top].unstarted == 0:
-        top = _meld(A, A.left[top], A.right[top])
-    A.top[unit] = top
+        top = _meld(alike, alike.left[top], alike.right[top])
+    alike.top[unit] = top
     if top >= 0:
-        K.left[unit] = S.task[top].unstarted
+        bookings.left[unit] = S.task[top].unstarted
 
 
 @inner
-def _book_all(P, S, K, A, rule):
+def _book_all(P, S, bookings, alike, rule):
     """Book ready tasks until none could start now (later bookings cannot be due); False if the scratch is too small."""
-    units = _begin_bookings(P, S, K, A, rule)
+    units = _begin_bookings(P, S, bookings, alike, rule)
     hopeless, taken, roomy = 0, 0, True
     while True:
-        while hopeless < units and (K.size[K.unit[hopeless]] == 0 or not _can_start_now(P, S, K, A, K.unit[hopeless])):
+        while hopeless < units and (
+            bookings.size[bookings.unit[hopeless]] == 0
+            or not _can_start_now(P, S, bookings, alike, bookings.unit[hopeless])
+        ):
             hopeless += 1
         if hopeless == units:
             break
-        roomy = K.counter[0] + 2 <= len(K.seg_time) and K.counter[1] < len(K.due_task)
+        roomy = bookings.counter[SEGMENTS] + 2 <= len(bookings.seg_time)
+        roomy = roomy and bookings.counter[DUE] < len(bookings.due_task)
         if not roomy:
             break
-        unit = _least(P, S, K, A) if rule == MIN_MIN else _pick(P, K, A, rule)
-        task, node = A.top[unit], K.best_node[unit]
-        first, end = K.best_seg[unit], K.best[unit]
-        several = _book(P, K, task, unit)
-        if K.seg_time[first] == S.clock[NOW]:
-            due = K.counter[1]
-            K.due_task[due], K.due_node[due], K.due_count[due] = task, node, several
-            K.counter[1] = due + 1
-        K.left[unit] -= several
-        if K.left[unit] == 0:
-            K.taken[taken] = task
+        unit = _least(P, S, bookings, alike) if rule == MIN_MIN else _pick(P, bookings, alike, rule)
+        task, node = alike.top[unit], bookings.best_node[unit]
+        first, end = bookings.best_seg[unit], bookings.best[unit]
+        several = _book(P, bookings, task, unit)
+        if bookings.seg_time[first] == S.clock[NOW]:
+            due = bookings.counter[DUE]
+            bookings.due_task[due], bookings.due_node[due], bookings.due_count[due] = task, node, several
+            bookings.counter[DUE] = due + 1
+        bookings.left[unit] -= several
+        if bookings.left[unit] == 0:
+            bookings.taken[taken] = task
             taken += 1
-            _next_of_set(S, K, A, unit)
-            if K.size[unit] == 0:
+            _next_of_set(S, bookings, alike, unit)
+            if bookings.size[unit] == 0:
                 if rule == MIN_MIN:
-                    K.counter[5] -= 1
-                    K.heap[0] = K.heap[K.counter[5]]
+                    bookings.counter[IN_HEAP] -= 1
+                    bookings.heap[0] = bookings.heap[bookings.counter[IN_HEAP]]
                 else:
-                    _take_from(K, unit, node)
+                    _take_from(bookings, unit, node)
         if rule == MIN_MIN:
-            _sink(K, A, 0)
+            _sink(bookings, alike, 0)
         else:
-            _delay(P, S, K, A, rule, node, first, end)
+            _delay(P, S, bookings, alike, rule, node, first, end)
         if rule == SUFFERAGE:
-            _delay_second(P, S, K, A, rule, node, units)
+            _delay_second(P, S, bookings, alike, rule, node, units)
     for k in range(taken):
-        task = K.taken[k]
-        A.left[task], A.right[task] = NONE, NONE
-        A.top[A.set_of[task]] = _meld(A, A.top[A.set_of[task]], task)
+        task = bookings.taken[k]
+        alike.left[task], alike.right[task] = NONE, NONE
+        alike.top[alike.set_of[task]] = _meld(alike, alike.top[alike.set_of[task]], task)
     return roomy
 
 
@@ -1884,77 +1917,77 @@ def _is_waiting_for_data(P, S, task):
 
 
 @inner
-def _take_units(P, S, A):
+def _take_units(P, S, alike):
     """Put fresh tasks into sets: by kind once their data is everywhere, until then alone."""
     if P.switch[TRANSFERS]:
-        for k in range(A.counter[0] - 1, -1, -1):
-            unit = A.open[k]
-            task = A.top[unit]
-            known = A.newest[A.kind[task]]
+        for k in range(alike.counter[OPEN_SETS] - 1, -1, -1):
+            unit = alike.open[k]
+            task = alike.top[unit]
+            known = alike.newest[alike.kind[task]]
             if known == unit or _is_waiting_for_data(P, S, task):
                 continue
             if known < 0:
-                A.newest[A.kind[task]] = unit
+                alike.newest[alike.kind[task]] = unit
             else:
-                _close_set(A, unit, A.kind[task])
-                _join(A, task, known)
+                _close_set(alike, unit, alike.kind[task])
+                _join(alike, task, known)
     for k in range(S.counter[FRESH]):
         task = S.fresh[k]
-        kind = A.kind[task]
+        kind = alike.kind[task]
         if P.switch[TRANSFERS] and _is_waiting_for_data(P, S, task):
-            _open_set(A, task)
-        elif A.newest[kind] >= 0:
-            _join(A, task, A.newest[kind])
+            _open_set(alike, task)
+        elif alike.newest[kind] >= 0:
+            _join(alike, task, alike.newest[kind])
         else:
-            A.newest[kind] = _open_set(A, task)
+            alike.newest[kind] = _open_set(alike, task)
     S.counter[FRESH] = 0
 
 
 @inner
-def choose_by_booking(P, S, K, A, rule):
-    """(task, node, count) of the next booking due now; (-1, -1, 0): WAIT; (-3, -1, 0): the scratch is too small."""
-    if K.counter[3] != S.counter[EPOCH]:
-        _take_units(P, S, A)
-        if S.counter[EVENTS] > len(K.running) or not _book_all(P, S, K, A, rule):
-            K.counter[3] = -1
-            return NONE - 2, NONE, ZERO
-    while K.counter[2] < K.counter[1]:
-        due = K.counter[2]
-        task, node = K.due_task[due], K.due_node[due]
-        several = min(K.due_count[due], S.task[task].unstarted)
+def choose_by_booking(P, S, bookings, alike, rule):
+    """A decision: the next booking due now, HOLD where another could start, GROW if the scratch is too small."""
+    if bookings.counter[BOOKED_AT] != S.counter[EPOCH]:
+        _take_units(P, S, alike)
+        if S.counter[EVENTS] > len(bookings.running) or not _book_all(P, S, bookings, alike, rule):
+            bookings.counter[BOOKED_AT] = -1
+            return GROW, NONE, NONE, ZERO
+    while bookings.counter[NEXT_DUE] < bookings.counter[DUE]:
+        due = bookings.counter[NEXT_DUE]
+        task, node = bookings.due_task[due], bookings.due_node[due]
+        several = min(bookings.due_count[due], S.task[task].unstarted)
         if P.switch[PER_DECISION] > 0:
             several = min(several, P.switch[PER_DECISION])
         if several > 0 and _node_fits(P, S, task, node):
-            K.due_count[due] -= several
-            return task, node, several
-        K.counter[2] = due + 1
-    return NONE, NONE, ZERO
+            bookings.due_count[due] -= several
+            return START, task, node, several
+        bookings.counter[NEXT_DUE] = due + 1
+    return (HOLD if wait_is_legal(P, S) and has_eligible(P, S) else NOTHING), NONE, NONE, ZERO
 
 
 @entry
-def run_by_booking(P, S, truth, K, A, rule, most):
+def run_by_booking(P, S, truth, bookings, alike, rule, most):
     """Run to the end (or for `most` decisions) with Min-Min, Max-Min or Sufferage."""
     while most > 0:
-        if not _has_room(P, S):
+        if not logs_have_room(P, S):
             return GROW
-        task, node, several, forced = NOT_LATE, NONE, ZERO, False
+        status, task, node, count = FREE, NONE, NONE, ZERO
         if P.setting[MAX_WAIT] < np.inf:
-            _take_units(P, S, A)
-            task, node = _overdue(P, S)
-            forced = task == -1
-        if task == -2:
-            task, node, several = choose_by_booking(P, S, K, A, rule)
-        if task == -3:
+            _take_units(P, S, alike)
+            status, task, node = find_overdue(P, S)
+        forced = status == HOLD
+        if status == FREE:
+            status, task, node, count = choose_by_booking(P, S, bookings, alike, rule)
+        if status == GROW:
             return GROW
-        if task >= 0:
-            _start(P, S, truth, task, node, several)
+        if status == START:
+            start_task(P, S, truth, task, node, count)
             if S.task[task].unstarted == 0:
-                _leave(S, A, task)
+                _leave(S, alike, task)
             most -= 1
             continue
-        if not forced and _may_wait(P, S) and _any_eligible(P, S):
-            _log_decision(S, NONE)
-        status = _wait_forced(P, S) if forced else _advance(P, S)
+        if status == HOLD and not forced:
+            append_decision(S, NONE, NONE, ZERO)
+        status = wait_forced(P, S) if forced else advance_clock(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -1972,71 +2005,71 @@ class Follow(NamedTuple):
     queue: IntArray  # [P] entries by node, then planned start
     head: IntArray  # [N] next place in `queue`
     last: IntArray  # [N] end of the node's part of `queue`
-    counter: IntArray  # [2] workflows planned so far, 1 during a WAIT that the guard forces
+    counter: IntArray  # [2]
 
 
 @inner
-def choose_by_plan(P, S, F):
-    """(task, node, count): the entry of earliest planned start that can start now, or (-1, -1, 0)."""
+def choose_by_plan(P, S, follow):
+    """A decision: the entry of earliest planned start that can start now, HOLD where only others could."""
     S.counter[FRESH] = 0
     best = NONE
     for node in range(len(P.node_group)):
-        while F.head[node] < F.last[node]:
-            entry = F.queue[F.head[node]]
-            if F.left[entry] > 0 and S.task[F.task[entry]].unstarted > 0:
+        while follow.head[node] < follow.last[node]:
+            entry = follow.queue[follow.head[node]]
+            if follow.left[entry] > 0 and S.task[follow.task[entry]].unstarted > 0:
                 break
-            F.head[node] += 1
-        if F.head[node] == F.last[node]:
+            follow.head[node] += 1
+        if follow.head[node] == follow.last[node]:
             continue
-        entry = F.queue[F.head[node]]
-        task = F.task[entry]
+        entry = follow.queue[follow.head[node]]
+        task = follow.task[entry]
         if np.isnan(S.task[task].ready_time) or not _node_fits(P, S, task, node):
             continue
-        if best < 0 or F.start[entry] < F.start[F.queue[F.head[best]]]:
+        if best < 0 or follow.start[entry] < follow.start[follow.queue[follow.head[best]]]:
             best = node
     if best < 0:
-        return NONE, NONE, ZERO
-    entry = F.queue[F.head[best]]
-    task = F.task[entry]
-    limit = min(F.left[entry], S.task[task].unstarted)
+        return (HOLD if wait_is_legal(P, S) and has_eligible(P, S) else NOTHING), NONE, NONE, ZERO
+    entry = follow.queue[follow.head[best]]
+    task = follow.task[entry]
+    limit = min(follow.left[entry], S.task[task].unstarted)
     if P.switch[PER_DECISION] > 0:
         limit = min(limit, P.switch[PER_DECISION])
     several = _fill(P, S, task, best, limit)
-    F.left[entry] -= several
-    return task, best, several
+    follow.left[entry] -= several
+    return START, task, best, several
 
 
 @entry
-def run_by_plan(P, S, truth, F, most):
+def run_by_plan(P, S, truth, follow, most):
     """Run to the end, for `most` decisions, or until workflows arrive that are not planned yet (ARRIVAL)."""
     while most > 0:
-        if S.counter[ARRIVED] > F.counter[0]:
+        if S.counter[ARRIVED] > follow.counter[PLANNED]:
             return ARRIVAL
-        if F.counter[1]:  # within a WAIT that the guard forces: what arrives meanwhile is planned at once
-            status = _outlast(P, S)
+        if follow.counter[WAITING]:  # within a WAIT that the guard forces: what arrives meanwhile is planned at once
+            status = outlast_wait(P, S)
             if status == DECIDE:
-                F.counter[1] = 0
+                follow.counter[WAITING] = 0
             elif status != ON_THE_WAY:
                 return status
             continue
-        if not _has_room(P, S):
+        if not logs_have_room(P, S):
             return GROW
-        task, node, several, forced = NOT_LATE, NONE, ZERO, False
+        status, task, node, count = FREE, NONE, NONE, ZERO
         if P.setting[MAX_WAIT] < np.inf:
-            task, node = _overdue(P, S)
-            forced = task == -1
-        if task == -2:
-            task, node, several = choose_by_plan(P, S, F)
-        if task >= 0:
-            _start(P, S, truth, task, node, several)
+            status, task, node = find_overdue(P, S)
+        forced = status == HOLD
+        if status == FREE:
+            status, task, node, count = choose_by_plan(P, S, follow)
+        if status == START:
+            start_task(P, S, truth, task, node, count)
             most -= 1
             continue
-        if (forced or _may_wait(P, S)) and _any_eligible(P, S):
-            _log_decision(S, NONE)
+        if status == HOLD and (not forced or has_eligible(P, S)):
+            append_decision(S, NONE, NONE, ZERO)
             if forced:
-                F.counter[1] = 1
+                follow.counter[WAITING] = 1
                 continue
-        status = _advance(P, S)
+        status = advance_clock(P, S)
         if status != DECIDE:
             return status
     return DECIDE
@@ -2060,58 +2093,58 @@ def node_fits(P, S, task, node):
 @entry
 def fits_somewhere(P, S, task):
     """Whether one instance of the task fits some node now."""
-    return _fits_somewhere(P, S, task)
+    return can_start(P, S, task)
 
 
 @entry
 def place(P, S, task):
     """Node the placement rule picks for one instance now, or -1."""
-    return _place(P, S, task)
+    return choose_node(P, S, task)
 
 
 @entry
 def has_room(P, S):
     """Whether the logs can take one more decision."""
-    return _has_room(P, S)
+    return logs_have_room(P, S)
 
 
 @entry
-def log_decision(S, task):
-    """Append to the decision log; -1 is WAIT."""
-    _log_decision(S, task)
+def log_wait(S):
+    """Append a WAIT to the decision log."""
+    append_decision(S, NONE, NONE, ZERO)
 
 
 @entry
 def start(P, S, truth, task, node, count):
     """Start a ready task: on `node` alone if `count` > 0, else there first and then wherever it fits."""
-    _start(P, S, truth, task, node, count)
+    start_task(P, S, truth, task, node, count)
 
 
 @entry
 def any_eligible(P, S):
     """Whether some ready task fits some node now."""
-    return _any_eligible(P, S)
+    return has_eligible(P, S)
 
 
 @entry
 def may_wait(P, S):
     """Whether WAIT is legal, unless the starvation guard forces a task."""
-    return _may_wait(P, S)
+    return wait_is_legal(P, S)
 
 
 @entry
 def outlast(P, S):
     """One event of a WAIT that the starvation guard forces: ON_THE_WAY until overdue work may start."""
-    return _outlast(P, S)
+    return outlast_wait(P, S)
 
 
 @entry
 def advance(P, S):
     """Let time pass to the next decision point (event-driven: the next event, eligible tasks or not)."""
-    return _advance(P, S)
+    return advance_clock(P, S)
 
 
 @entry
 def overdue(P, S):
-    """Starvation guard: (task, node) that must start; (-1, -1): only WAIT is legal; (-2, -1): nothing is overdue."""
-    return _overdue(P, S)
+    """Starvation guard: (START, task, node) that must start; HOLD: only WAIT is legal; FREE: nothing is overdue."""
+    return find_overdue(P, S)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from dagsched.replay import FIT_TOLERANCE
 from dagsched.workflow import FloatArray, IntArray
 
 
@@ -67,3 +70,15 @@ class ObservedState:
     node_group: IntArray
     noise: str
     sigma: float
+
+    @property
+    def group_free(self) -> FloatArray:
+        """``[G, R]`` free amount on all nodes of each group together."""
+        free = np.zeros((self.estimate.shape[1], self.free.shape[1]))
+        np.add.at(free, self.node_group, self.free)
+        return free
+
+    def nodes_for(self, task: int) -> IntArray:
+        """Nodes on which an instance of the task fits now, ascending."""
+        room = self.free - self.demand[task] >= -FIT_TOLERANCE * self.capacity
+        return np.flatnonzero(room.all(axis=1))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dagsched import graph
 from dagsched.errors import PolicyError
-from dagsched.replay import Replay
-from dagsched.schedule import WAIT, Schedule
+from dagsched.replay import PLACEMENTS, Replay
+from dagsched.schedule import Schedule
 from dagsched.simulator import kernel
 from dagsched.simulator.observation import ObservedState
 from dagsched.simulator.state import build_problem, copy_into, new_state, read_only
@@ -39,6 +41,21 @@ class Simulator:
         self._eligible = np.zeros(len(replay), np.int64)
         self._static: dict[int, dict[str, Any]] = {}
         kernel.reset(self.problem, self.state)
+
+    def place_by(self, placement: str) -> None:
+        """Let this rule pick the nodes instead of the replay's; only before the first arrival."""
+        switch = self.problem.switch.copy()
+        switch[kernel.PLACEMENT] = PLACEMENTS.index(placement)
+        self.problem = self.problem._replace(switch=read_only(switch))
+
+    @property
+    def placed_replay(self) -> Replay:
+        """The replay under the placement rule in use."""
+        placement = PLACEMENTS[int(self.problem.switch[kernel.PLACEMENT])]
+        options = self.replay.options
+        if placement == options.placement:
+            return self.replay
+        return self.replay.with_options(replace(options, placement=placement))
 
     def reset(self) -> None:
         """Back before the first arrival."""
@@ -70,7 +87,7 @@ class Simulator:
         """Whether the starvation guard leaves no choice."""
         if self.replay.options.max_wait == np.inf:
             return False
-        return bool(kernel.overdue(self.problem, self.state)[0] != kernel.NOT_LATE)
+        return bool(kernel.overdue(self.problem, self.state)[0] != kernel.FREE)
 
     def advance(self) -> bool:
         """Let time pass to the next moment at which some task is eligible; False if the replay has ended."""
@@ -86,10 +103,10 @@ class Simulator:
     def eligible(self) -> IntArray:
         """Tasks that may start now, ascending flat indices; under the starvation guard only the overdue ones."""
         if self.replay.options.max_wait < np.inf:
-            task, _ = kernel.overdue(self.problem, self.state)
-            if task >= 0:
+            status, task, _ = kernel.overdue(self.problem, self.state)
+            if status == kernel.START:
                 return np.array([task], np.int64)
-            if task == WAIT:
+            if status == kernel.HOLD:
                 return np.zeros(0, np.int64)
         count = kernel.eligible(self.problem, self.state, self._eligible)
         return self._eligible[:count].copy()
@@ -107,8 +124,12 @@ class Simulator:
             PolicyError: if the task may not start now, or not there.
         """
         if not self._may_start(task):
-            name = self.replay.task_name(task) if 0 <= task < len(self.replay) else ("?", "?")
-            raise PolicyError(f"task {name[1]!r} of workflow {name[0]!r} is not eligible at {self.now:g} s")
+            raise PolicyError(f"{self._named(task)} is not eligible at {self.now:g} s")
+        nodes, groups = self.replay.cluster.node_count, len(self.replay.cluster.groups)
+        if not (-1 <= node < nodes and -1 <= group < groups):
+            place = f"node is {node}, expected 0 to {nodes - 1}; group is {group}, expected 0 to {groups - 1}"
+            raise PolicyError(f"{self._named(task)} cannot start at {self.now:g} s: {place}")
+        named = node
         if not kernel.has_room(self.problem, self.state):
             self.grow()
         if group >= 0 and node < 0:
@@ -121,9 +142,20 @@ class Simulator:
         else:
             node = int(kernel.place(self.problem, self.state, task))
         if node < 0:
-            where = f"group {group}" if group >= 0 else "that node"
-            raise PolicyError(f"task {self.replay.task_name(task)[1]!r} does not fit {where} at {self.now:g} s")
+            raise PolicyError(f"{self._named(task)} does not fit {self._place_named(named, group)} at {self.now:g} s")
         kernel.start(self.problem, self.state, self.truth, task, node, count)
+
+    def _named(self, task: int) -> str:
+        if not 0 <= task < len(self.replay):
+            return f"task {task}"
+        workflow, name = self.replay.task_name(task)
+        return f"task {name!r} of workflow {workflow!r}"
+
+    def _place_named(self, node: int, group: int) -> str:
+        cluster = self.replay.cluster
+        if node >= 0:
+            return f"node {cluster.node_names[node]!r}"
+        return f"group {cluster.groups[group].name!r}" if group >= 0 else "any node"
 
     def _may_start(self, task: int) -> bool:
         state = self.state
@@ -136,8 +168,8 @@ class Simulator:
         if not kernel.fits_somewhere(self.problem, state, task) or self.replay.milestone[task]:
             return False
         if self.replay.options.max_wait < np.inf:
-            forced, _ = kernel.overdue(self.problem, state)
-            return bool(forced in (-2, task))
+            status, forced, _ = kernel.overdue(self.problem, state)
+            return bool(status == kernel.FREE or (status == kernel.START and forced == task))
         return True
 
     def wait(self) -> bool:
@@ -152,8 +184,8 @@ class Simulator:
             raise PolicyError(f"WAIT is not allowed at {self.now:g} s: nothing is running")
         if not kernel.has_room(self.problem, self.state):
             self.grow()
-        kernel.log_decision(self.state, WAIT)
-        if self.replay.options.max_wait == np.inf or kernel.overdue(self.problem, self.state)[0] != WAIT:
+        kernel.log_wait(self.state)
+        if self.replay.options.max_wait == np.inf or kernel.overdue(self.problem, self.state)[0] != kernel.HOLD:
             return self.advance()
         status = kernel.ON_THE_WAY
         while status == kernel.ON_THE_WAY:
@@ -215,8 +247,10 @@ class Simulator:
             self._static = {arrived: static}
         return self._static[arrived]
 
-    def schedule(self, policy: str, *, timings_ms: FloatArray | None = None) -> Schedule:
-        """The finished replay as a :class:`Schedule`."""
+    def schedule(
+        self, policy: str, *, timings_ms: FloatArray | None = None, report: Mapping[str, Any] | None = None
+    ) -> Schedule:
+        """The finished replay as a :class:`Schedule`; ``report`` is what the policy's run says of itself."""
         if not self.done:
             raise PolicyError("the replay has not ended yet; there is no schedule to take")
         state = self.state
@@ -234,6 +268,9 @@ class Simulator:
             ready=state.task["ready_time"].copy(),
             decision_time=state.decision["time"][:decisions].copy(),
             decision_task=state.decision["task"][:decisions].copy(),
+            decision_node=state.decision["node"][:decisions].copy(),
+            decision_count=state.decision["count"][:decisions].copy(),
             truncated_decisions=self.truncated,
+            report=dict(report or {}),
             timings_ms=np.zeros(0) if timings_ms is None else timings_ms,
         )

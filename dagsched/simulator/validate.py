@@ -72,7 +72,7 @@ def _check_arrays(schedule: Schedule) -> None:
     lengths = (
         (len(schedule.task), ("task", "node", "count", "start", "finish", "execution")),
         (len(replay), ("ready",)),
-        (len(schedule.decision_time), ("decision_time", "decision_task")),
+        (len(schedule.decision_time), ("decision_time", "decision_task", "decision_node", "decision_count")),
     )
     for length, names in lengths:
         for name in names:

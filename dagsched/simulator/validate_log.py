@@ -54,11 +54,48 @@ def check_decision_log(schedule: Schedule) -> None:
         moment, task = extra if extra is not None else next(iter(_missing(decided, started)))
         what = "starts without a decision" if extra is not None else "was picked without starting"
         raise violation("decision-log", f"{label(replay, int(task))} {what} at {moment:.12g}")
+    _check_choices(schedule, instances)
     cap = replay.options.instances_per_decision
     if cap and (instances > cap * times_decided).any():
         moment, task = started[np.argmax(instances > cap * times_decided)]
         raise violation(
             "decision-log", f"{label(replay, int(task))} started more than {cap} instances at {moment:.12g}"
+        )
+
+
+def _check_choices(schedule: Schedule, instances: IntArray) -> None:
+    """Decisions started as many instances as they say, on the node that they name.
+
+    ``instances``: ``[P]`` started at each distinct (time, task), in order.
+    """
+    replay, time, chosen = schedule.replay, schedule.decision_time, schedule.decision_task
+    node, count = schedule.decision_node, schedule.decision_count
+    nodes, waits = replay.cluster.node_count, chosen == WAIT
+    wrong = (node < -1) | (node >= nodes) | (count < 0) | (waits & ((node != -1) | (count != 0)))
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        what = "a WAIT" if waits[k] else label(replay, int(chosen[k]))
+        raise violation("decision-log", f"decision {k} is {what} with node {node[k]} and count {count[k]}")
+    rows, told = _pairs(time[~waits], chosen[~waits], count[~waits])
+    _, unknown = _pairs(time[~waits], chosen[~waits], (count[~waits] == 0).astype(np.int64))
+    wrong = (unknown == 0) & (told != instances)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        where = f"{label(replay, int(rows[k, 1]))} at {rows[k, 0]:.12g}"
+        raise violation("decision-log", f"{told[k]} instances of {where} were decided, {instances[k]} started")
+    named = node >= 0
+    rows, told = _pairs(time[named], chosen[named] * nodes + node[named], count[named])
+    held, started = _pairs(schedule.start, schedule.task * nodes + schedule.node, schedule.count)
+    key, known = rows[:, 0] + 1j * rows[:, 1], held[:, 0] + 1j * held[:, 1]  # complex numbers sort by both parts
+    at = np.minimum(np.searchsorted(known, key), max(len(known) - 1, 0))
+    wrong = (known[at] != key) | (started[at] < told) if len(known) else np.ones(len(key), bool)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        task, at_node = divmod(int(rows[k, 1]), nodes)
+        raise violation(
+            "decision-log",
+            f"{label(replay, task)} was decided for node {replay.cluster.node_names[at_node]} at {rows[k, 0]:.12g} "
+            f"with {told[k]} instances, which did not start there",
         )
 
 

@@ -21,10 +21,10 @@ from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
-from dagsched.search.contained import Incumbent, best_of, roll_out
-from dagsched.search.mcts import Searcher
 from dagsched.search.plan import plan_batch
 from dagsched.search.plan_search import PlanResult
+from dagsched.search.seed_schedules import SeedSchedule, best_of, roll_out
+from dagsched.search.stepwise import Decider, StepwiseRun
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.workflow import IntArray
@@ -174,7 +174,7 @@ def measure_nodes(options: Namespace) -> None:
         row(count, len(replays), mean(planned), mean(solved), *gaps, proven)
 
 
-def _value(incumbents: list[Incumbent], spec: str) -> float:
+def _value(incumbents: list[SeedSchedule], spec: str) -> float:
     """Seconds of one contained policy; 0 if it was not rolled out."""
     return next((i.value for i in incumbents if i.source == spec), 0.0)
 
@@ -247,10 +247,10 @@ EPISODE = 1_000
 """Tasks up to which simulations a second are those of a whole episode."""
 
 
-def _timed_decisions(searcher: Searcher) -> list[float]:
+def _timed_decisions(decider: Decider) -> list[float]:
     """Milliseconds of each decision from now on, WAIT included, as they are taken."""
     times: list[float] = []
-    decide = searcher.decide
+    decide = decider.decide
 
     def timed(legal: IntArray) -> int:
         began = time.perf_counter()
@@ -258,7 +258,7 @@ def _timed_decisions(searcher: Searcher) -> list[float]:
         times.append(1000 * (time.perf_counter() - began))
         return task
 
-    searcher.decide = timed  # type: ignore[method-assign]
+    decider.decide = timed  # type: ignore[method-assign]
     return times
 
 
@@ -274,12 +274,13 @@ def measure_rates(options: Namespace) -> None:
                 policy = make_policy(f"mcts-rules:search={search}:budget_ms={budget}:prior=critical-path")
                 simulator = Simulator(replay)
                 run = policy.begin(simulator)
-                run(20)
-                times = _timed_decisions(run.__self__)  # type: ignore[attr-defined]
-                before, began = policy.simulations, time.perf_counter()  # type: ignore[attr-defined]
+                assert isinstance(run, StepwiseRun)
+                run.advance(20)
+                times = _timed_decisions(run.prepare())
+                before, began = run.report()["simulations"], time.perf_counter()
                 whole = len(replay) <= EPISODE and budget <= RATED_MS  # simulations get shorter towards the end
-                run(len(replay) if whole else options.limit or 150)
+                run.advance(len(replay) if whole else options.limit or 150)
                 seconds = time.perf_counter() - began
                 cells.append(f"{np.percentile(times, 99):.1f}")
-                rate = max(rate, (policy.simulations - before) / seconds)  # type: ignore[attr-defined]
+                rate = max(rate, (run.report()["simulations"] - before) / seconds)
             row(f"{len(replay):,}", search, f"{rate:,.0f}", *cells)

@@ -33,7 +33,6 @@ from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import render_again
 from dagsched.evaluate.table import ResultTable
 from dagsched.generate import random_workload
-from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.workload import Workload
@@ -186,11 +185,9 @@ def test_a_planner_that_refuses_every_replay_is_refused_with_the_reason() -> Non
 
 @pytest.mark.parametrize("spec", ["mcts-rules:simulations=4", "mcts-rules:simulations=4:search=tree"])
 def test_a_policy_counts_its_simulations(spec: str) -> None:
-    policy = make_policy(spec)
-    schedule = simulate(Replay.build(layered(1), SMALL), policy)
-    count = policy.simulations  # type: ignore[attr-defined]
-    assert 0 < count <= 2 * 4 * len(schedule.decision_task)
-    assert policy.search == ("tree" if "tree" in spec else "plan")  # type: ignore[attr-defined]
+    schedule = simulate(Replay.build(layered(1), SMALL), spec)
+    assert 0 < schedule.report["simulations"] <= 2 * 4 * len(schedule.decision_task)
+    assert schedule.report["search"] == ("tree" if "tree" in spec else "plan")
 
 
 @pytest.fixture(scope="module")

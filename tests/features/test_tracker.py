@@ -39,7 +39,7 @@ def test_the_tracker_follows_decisions_of_any_rule(rule: str) -> None:
         watch, simulator = Watch(replay), Simulator(replay)
         run = make_policy(rule).begin(simulator)
         while not simulator.done:
-            run(1 + seed % 3)
+            run.advance(1 + seed % 3)
             if not simulator.done and len(simulator.eligible()):
                 assert_same(watch.observe(simulator), watch.fresh().observe(simulator))
         validate(simulator.schedule(rule))

@@ -347,7 +347,7 @@ def test_decision_by_decision_equals_all_at_once(kind: str, tmp_path: object) ->
         simulator = Simulator(replay)
         run = make_policy(spec).begin(simulator)
         while not simulator.done:
-            run(1)
+            run.advance(1)
         schedule = simulator.schedule(spec)
         validate(schedule)
         assert decisions(schedule) == decisions(simulate(replay, spec))

@@ -122,7 +122,7 @@ def test_the_plan_keeps_its_promise(case: str, folders: dict[str, Path]) -> None
         assert isinstance(planner, SamplePlanner)
         promised, _ = planner.best()
         simulator = Simulator(replay, policy_seed=3)
-        policy.begin(simulator)(MANY)
+        policy.begin(simulator).advance(MANY)
         schedule = simulator.schedule("sample")
         validate(schedule)
         if case == "ppo-wait":

@@ -14,8 +14,10 @@ from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.search import exhaustive, rollout
-from dagsched.search.base import Desk
-from dagsched.search.mcts import MctsPolicy, TreeSearcher
+from dagsched.search.mcts import MctsPolicy
+from dagsched.search.stepwise import StepwiseRun
+from dagsched.search.tree_decider import TreeDecider
+from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.validate import validate
@@ -38,28 +40,29 @@ class Decision:
     taken: float  # of the best after what it did
 
 
-def searcher(replay: Replay, objective: str, options: str) -> tuple[Simulator, TreeSearcher]:
+def searcher(replay: Replay, objective: str, options: str) -> tuple[Simulator, StepwiseRun, TreeDecider]:
     policy = make_policy(f"mcts-rules:search=tree:{options}")
     assert isinstance(policy, MctsPolicy)
     simulator = Simulator(replay)
-    made = policy.searcher(simulator, objective)
-    assert isinstance(made, TreeSearcher)
-    return simulator, made
+    steps = policy.stepwise(simulator, objective)
+    made = steps.prepare()
+    assert isinstance(made, TreeDecider)
+    return simulator, steps, made
 
 
 def watched(replay: Replay, objective: str, options: str, most: int = 4) -> list[Decision]:
     """All decisions with at most so many open tasks; those with too many continuations to go through are left out."""
-    simulator, made = searcher(replay, objective, options)
+    simulator, steps, made = searcher(replay, objective, options)
     decide, rows = made.decide, []
 
     def compared(legal: IntArray) -> int:
         task = decide(legal)
-        known = Known(replay, made.desk.arrived, objective)
+        known = Known(replay, made.workspace.arrived, objective)
         log = simulator.state.decision[: simulator.state.counter[kernel.DECISIONS]]
         machine = known.after(list(zip(log["time"].tolist(), log["task"].tolist(), strict=True)))
         assert machine.now == simulator.now
         if open_tasks(machine) <= most:
-            past, gone = known.past(machine), float(made.desk.view.amount[rollout.PAST])
+            past, gone = known.past(machine), float(made.workspace.work.amount[rollout.PAST])
             try:
                 best, taken = known.least(machine) - past, known.least_after(machine, task) - past
                 rows.append(Decision(best, made.found - gone, taken))
@@ -68,7 +71,7 @@ def watched(replay: Replay, objective: str, options: str, most: int = 4) -> list
         return task
 
     made.decide = compared  # type: ignore[method-assign]
-    made.run(MANY)
+    steps.advance(MANY)
     validate(simulator.schedule("watched"))
     return rows
 
@@ -137,17 +140,17 @@ def test_one_wait_in_a_stream_makes_nothing_late(select: str, simulations: int) 
 
 def test_a_followed_wait_holds_until_something_happens() -> None:
     """Followed until 13, the WAIT at 10 still ends at 15, when nothing runs: the base goes on from there."""
-    simulator, made = searcher(urgent(), "slo", "simulations=20:prior=srw")
+    simulator, _steps, made = searcher(urgent(), "slo", "simulations=20:prior=srw")
     assert simulator.advance()
     while simulator.now < 10.0:
         legal = simulator.eligible()
         simulator.start(int(legal[0]))
         if not kernel.any_eligible(simulator.problem, simulator.state):
             simulator.advance()
-    made.desk.take_root()
+    made.workspace.take_root()
     made._until = 13.0
     made._follow(np.array([15.0]), np.array([int(np.flatnonzero(simulator.replay.demand[:, 0] == 2.0)[0])]))
-    scratch = made.desk.scratch
+    scratch = made.workspace.scratch
     begun = scratch.alloc["start"][: scratch.counter[kernel.ALLOCS]]
     assert begun.tolist() == [0.0, 0.0, 15.0, 25.0]
 
@@ -161,27 +164,36 @@ def perturb(problem, view, buckets, noise, step):  # type: ignore[no-untyped-def
 def test_noise_swaps_neighbours_however_few_keys_there_are(count: int) -> None:
     """Every rung with noise for tasks makes some pair of tasks that follow each other change places."""
     flows = [Workflow.from_tasks("w", [Task(f"t{k}", 1.0, {"cpu": 1.0}) for k in range(count)])]
-    simulator, made = searcher(many_workflows(flows, Cluster.pooled({"cpu": 1.0})), "makespan", "simulations=1")
+    simulator, _steps, made = searcher(many_workflows(flows, Cluster.pooled({"cpu": 1.0})), "makespan", "simulations=1")
     simulator.advance()
-    desk = made.desk
-    desk.take_root()
+    workspace = made.workspace
+    workspace.take_root()
     made.load_keys(np.arange(count))
-    for rung in np.flatnonzero(desk.noise.ladder[:, 0] > 0):
+    for rung in np.flatnonzero(workspace.noise.ladder[:, 0] > 0):
         swapped = 0
         for _ in range(200):
-            perturb(desk.problem, desk.view, desk.buckets, desk.noise, rung + 1)
-            swapped += bool((np.diff(desk.buckets.key[:count]) > 0).any())
+            perturb(workspace.problem, workspace.work, workspace.buckets, workspace.noise, rung + 1)
+            swapped += bool((np.diff(workspace.buckets.key[:count]) > 0).any())
         assert swapped >= 10
 
 
-def walked(desk: Desk, simulations: int, *, waiting: bool = True) -> exhaustive.Walks:
+def walked(workspace: Workspace, simulations: int, *, waiting: bool = True) -> exhaustive.Walks:
     from dagsched.search.budget import begin, new_budget
 
     walks, budget = exhaustive.new_walks(), new_budget(simulations, 0.0)
     exhaustive.open_walks(walks, np.inf, waiting=waiting)
     begin(budget)
     status = exhaustive.walk(
-        desk.problem, desk.root, desk.scratch, desk.view, desk.noise, desk.log, walks, desk.truth, budget, 1.0
+        workspace.problem,
+        workspace.root,
+        workspace.scratch,
+        workspace.work,
+        workspace.noise,
+        workspace.log,
+        walks,
+        workspace.truth,
+        budget,
+        1.0,
     )
     assert status == kernel.DONE
     return walks
@@ -191,10 +203,10 @@ def test_without_wait_as_an_action_the_best_of_the_orders_is_found() -> None:
     """Whatever fits starts: 19 beside 1, then 6 from 19 (1 + 19 + 25 = 45), or 6 first (6 + 7 + 25 = 38)."""
     simulator = Simulator(three())
     simulator.advance()
-    desk = Desk(simulator, "flow_time")
-    desk.take_root()
-    assert walked(desk, 500).found[0] == 34.0
-    walks = walked(desk, 500, waiting=False)
+    workspace = Workspace(simulator, "flow_time")
+    workspace.take_root()
+    assert walked(workspace, 500).found[0] == 34.0
+    walks = walked(workspace, 500, waiting=False)
     assert walks.found[0] == 38.0
     assert exhaustive.are_all_seen(walks)
 
@@ -202,18 +214,18 @@ def test_without_wait_as_an_action_the_best_of_the_orders_is_found() -> None:
 def test_what_the_budget_ends_is_not_taken_for_the_best() -> None:
     simulator = Simulator(three())
     simulator.advance()
-    desk = Desk(simulator, "flow_time")
-    desk.take_root()
-    walks = walked(desk, 2)
+    workspace = Workspace(simulator, "flow_time")
+    workspace.take_root()
+    walks = walked(workspace, 2)
     assert not exhaustive.are_all_seen(walks)
 
 
 def test_the_best_is_searched_for_once() -> None:
     """All three arrive together, so that after the first decision nothing is left to search."""
-    simulator, made = searcher(three(), "flow_time", "simulations=500")
+    simulator, steps, made = searcher(three(), "flow_time", "simulations=500")
     simulator.advance()
-    made.run(1)
+    steps.advance(1)
     assert (made.found, made.incumbent.value) == (34.0, 34.0)
-    before = int(made.desk.view.counter[rollout.SIMULATIONS])
-    made.run(MANY)
-    assert int(made.desk.view.counter[rollout.SIMULATIONS]) == before
+    before = int(made.workspace.work.counter[rollout.SIMULATIONS])
+    steps.advance(MANY)
+    assert int(made.workspace.work.counter[rollout.SIMULATIONS]) == before

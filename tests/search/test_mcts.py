@@ -19,12 +19,14 @@ from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
-from dagsched.search import mcts
+from dagsched.search import mcts, stepwise
+from dagsched.search.base_policies import roll_whole
 from dagsched.search.budget import BEGAN, EACH, Budget, begin
-from dagsched.search.contained import contained_specs
-from dagsched.search.leaf import BROKEN, CUT, TAUGHT
+from dagsched.search.leaf_value import BROKEN, CUT, TAUGHT
 from dagsched.search.mcts import MctsPolicy
 from dagsched.search.options import SearchOptions
+from dagsched.search.seed_schedules import contained_specs
+from dagsched.search.tree_decider import TreeDecider
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
@@ -161,8 +163,8 @@ def test_a_value_that_is_not_finite_is_counted_and_rollouts_go_on(select: str) -
     assert simulator.advance()
     policy = make_policy(f"mcts-rules:search=tree:leaf=value:select={select}:simulations=60")
     assert isinstance(policy, mcts.MctsPolicy)
-    searcher = policy.searcher(simulator, "makespan")
-    assert isinstance(searcher, mcts.TreeSearcher)
+    searcher = policy.stepwise(simulator, "makespan").prepare()
+    assert isinstance(searcher, TreeDecider)
     searcher.leaf.counter[TAUGHT] = 100
     searcher.leaf.targets[:] = np.nan
     assert searcher.decide(simulator.eligible()) in simulator.eligible()
@@ -235,7 +237,7 @@ def test_same_seed_and_simulations_same_schedule_on_any_clock(search: str, monke
         first = run(replay, spec)
         assert same(first, run(replay, spec))
         with monkeypatch.context() as patch:
-            patch.setattr(mcts, "begin", begin_too_late)
+            patch.setattr(stepwise, "begin", begin_too_late)
             patch.setattr("dagsched.search.plan_search.time", SlowClock())
             assert same(first, run(replay, spec))
     assert make_policy(spec).reproducible
@@ -272,7 +274,7 @@ def test_running_decision_by_decision_changes_nothing(search: str) -> None:
         simulator = Simulator(replay)
         step = make_policy(spec).begin(simulator)
         while not simulator.done:
-            step(1)
+            step.advance(1)
         assert same(simulator.schedule(spec), run(replay, spec))
 
 
@@ -311,16 +313,16 @@ def test_following_the_base_to_any_moment_and_then_the_base_is_the_base(
         if simulator.replay.options.placement == "random":
             continue
         policy = MctsPolicy("base", SearchOptions("base", search="tree", prior=prior), learned, bool(learned))
-        searcher = policy.searcher(simulator, "flow_time")
-        assert isinstance(searcher, mcts.TreeSearcher)
+        searcher = policy.stepwise(simulator, "flow_time").prepare()
+        assert isinstance(searcher, TreeDecider)
         going = simulator.advance()
         while going and not len(simulator.eligible()):
             going = simulator.advance()
         if not going:
             continue
-        searcher.desk.take_root()
-        mcts.roll_whole(searcher.base, searcher.desk)
-        expected, (time, task) = searcher.value(), searcher.desk.taken()
+        searcher.workspace.take_root()
+        roll_whole(searcher.base, searcher.workspace)
+        expected, (time, task) = searcher.workspace.value(), searcher.workspace.taken()
         if (task < 0).any():  # where the base waits on purpose, it may start something else once it goes on
             continue
         for until in [0.0, *np.linspace(simulator.now, time[-1], 7), np.inf]:
@@ -337,15 +339,15 @@ def test_a_schedule_is_followed_for_a_while_and_the_base_goes_on(prior: str) -> 
             for name, long, at in (("a", 4.0, 0.0), ("b", 2.0, 2.0), ("c", 1.0, 2.0))]  # fmt: skip
     simulator = Simulator(many_workflows(made, Cluster.pooled({"cpu": 1})))
     policy = MctsPolicy("hand", SearchOptions("hand", search="tree", simulations=1, prior=prior), learning=False)
-    searcher = policy.searcher(simulator, "flow_time")
-    assert isinstance(searcher, mcts.TreeSearcher)
+    searcher = policy.stepwise(simulator, "flow_time").prepare()
+    assert isinstance(searcher, TreeDecider)
     for task in range(2):
         while not len(simulator.eligible()):
             simulator.advance()
         if task == 0:
             simulator.start(0)
     assert simulator.now == 4.0
-    searcher.desk.take_root()
+    searcher.workspace.take_root()
     shortest, longest = 4 + 3 + 5, 4 + 4 + 5  # flow times of a, b and c
     planned = {True: [2, 1], False: [1, 2]}  # the shorter one first or not
     starts = {True: np.array([4.0, 5.0]), False: np.array([4.0, 6.0])}
@@ -364,15 +366,16 @@ def test_what_the_incumbent_costs_when_followed_stays_true(prior: str) -> None:
     for seed in range(16):
         simulator = Simulator(stream(seed, exact=True))
         policy = MctsPolicy("made", SearchOptions("made", search="tree", simulations=12, prior=prior), learning=False)
-        searcher = policy.searcher(simulator, "flow_time")
-        assert isinstance(searcher, mcts.TreeSearcher)
+        steps = policy.stepwise(simulator, "flow_time")
+        searcher = steps.prepare()
+        assert isinstance(searcher, TreeDecider)
         while not simulator.done:
             before = searcher._followed
-            searcher.run(1)
-            same_mix = simulator.state.counter[kernel.ARRIVED] == searcher.desk.arrived
+            steps.advance(1)
+            same_mix = simulator.state.counter[kernel.ARRIVED] == searcher.workspace.arrived
             if simulator.done or not same_mix or searcher._until < simulator.now or not searcher._commitment():
                 continue
-            searcher.desk.take_root()
+            searcher.workspace.take_root()
             until, searcher._until = searcher._until, np.inf
             when, task = searcher.incumbent.rest()
             assert searcher._follow(when, task) == pytest.approx(searcher.incumbent.value, rel=1e-9)
@@ -397,22 +400,22 @@ def test_following_finds_more_room_where_logs_are_short() -> None:
     simulator.advance()
     assert simulator.now == 1.0
 
-    def fresh() -> mcts.TreeSearcher:
+    def fresh() -> TreeDecider:
         policy = MctsPolicy("made", SearchOptions("made", search="tree", simulations=1, prior="srw"), learning=False)
-        searcher = policy.searcher(simulator, "flow_time")
-        assert isinstance(searcher, mcts.TreeSearcher)
-        searcher.desk.take_root()
+        searcher = policy.stepwise(simulator, "flow_time").prepare()
+        assert isinstance(searcher, TreeDecider)
+        searcher.workspace.take_root()
         return searcher
 
     known = fresh()
-    mcts.roll_whole(known.base, known.desk)
-    cost, (time, task) = known.value(), known.desk.taken()
+    roll_whole(known.base, known.workspace)
+    cost, (time, task) = known.workspace.value(), known.workspace.taken()
     assert cost == 20.0 + 39.0
     for until in (time[len(time) // 8], np.inf):  # short of room for the base, and for what is followed
         searcher = fresh()
-        searcher._until, room = float(until), len(searcher.desk.scratch.alloc)
+        searcher._until, room = float(until), len(searcher.workspace.scratch.alloc)
         assert searcher._follow(time, task) == cost
-        assert len(searcher.desk.scratch.alloc) > room
+        assert len(searcher.workspace.scratch.alloc) > room
 
 
 # --------------------------------------------------------------------------- leak
@@ -541,8 +544,8 @@ def test_on_an_idle_cluster_puct_already_looks_at_a_later_wait() -> None:
     assert simulator.advance()
     policy = make_policy("mcts-rules:search=tree:select=puct:simulations=2000:prior=critical-path")
     assert isinstance(policy, mcts.MctsPolicy)
-    searcher = policy.searcher(simulator, "makespan")
-    assert isinstance(searcher, mcts.TreeSearcher)
+    searcher = policy.stepwise(simulator, "makespan").prepare()
+    assert isinstance(searcher, TreeDecider)
     searcher.decide(simulator.eligible())
     assert searcher.incumbent.value == 20.0
 
@@ -566,7 +569,7 @@ def test_ten_thousand_ready_tasks(search: str) -> None:
         replay = Replay.build(replay.workload, replay.cluster, sigma=0.3)
     for budget in ("budget_ms=0", "budget_ms=1", "simulations=2"):
         simulator = Simulator(replay)
-        make_policy(f"mcts-rules:{search}:{budget}").begin(simulator)(2)
+        make_policy(f"mcts-rules:{search}:{budget}").begin(simulator).advance(2)
         assert simulator.state.counter[kernel.DECISIONS] >= 2
         assert np.count_nonzero(~np.isnan(simulator.state.task["start"])) == 2
 
@@ -583,7 +586,7 @@ def test_every_decision_is_timed(spec: str) -> None:
 
 
 def test_a_clock_that_leaps_leaves_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcts, "begin", begin_too_late)
+    monkeypatch.setattr(stepwise, "begin", begin_too_late)
     for seed in range(4):
         exact, noisy = stream(seed, exact=True), stream(seed, exact=False)
         run(exact, "mcts-rules:search=tree:budget_ms=5")

@@ -20,9 +20,9 @@ from dagsched.generate.suite import Suite
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate
-from dagsched.search.contained import contained_specs, follow, roll_out
 from dagsched.search.plan import begin_plan, plan_batch
-from dagsched.search.plan_search import PlanResult, Progress
+from dagsched.search.plan_search import PlanResult, SearchProgress
+from dagsched.search.seed_schedules import contained_specs, follow, roll_out
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
@@ -54,7 +54,7 @@ TOO_SMALL = Cluster((NodeGroup("one", 1, {"cpu": 1}), NodeGroup("too small", 1, 
 def reached(replay: Replay, result: PlanResult, objective: str = "makespan", policy_seed: int = 0) -> float:
     """The objective of a run by a result, which must be valid."""
     simulator = Simulator(replay, policy_seed=policy_seed)
-    begin_plan("plan", result, simulator)(MANY)
+    begin_plan("plan", result, simulator).advance(MANY)
     validate(simulator.schedule("plan"))
     return objective_value(replay, simulator.state.task["finish"], objective)
 
@@ -172,9 +172,9 @@ def test_without_a_budget_the_first_incumbent_is_the_plan() -> None:
 
 def test_ctrl_c_keeps_the_best_so_far() -> None:
     replay = random_project(11, tasks=90)
-    seen: list[Progress] = []
+    seen: list[SearchProgress] = []
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: SearchProgress) -> None:
         seen.append(progress)
         if len(seen) == 3:
             raise KeyboardInterrupt

@@ -17,8 +17,8 @@ from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.search import allowance as clock
 from dagsched.search.allowance import Allowance, OutOfTimeError
-from dagsched.search.contained import BOOKING, Roller, contained_specs, followed, plan_of, roll_out
 from dagsched.search.plan import begin_plan, plan_batch
+from dagsched.search.seed_schedules import BOOKING, Roller, contained_specs, followed, plan_of, roll_out
 from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
@@ -50,7 +50,7 @@ def test_without_time_the_first_policy_alone_is_run_and_the_others_are_named() -
     policy = make_policy("mcts-rules:time_limit=0")
     schedule = simulate(replay, policy)
     validate(schedule)
-    [found] = policy.found  # type: ignore[attr-defined]
+    found = schedule.report["plan"]
     assert found.rolled_out == ("fcfs",)
     assert found.left_out == tuple(s for s in contained_specs(replay, learning=False) if s != "fcfs")
     assert schedule.makespan == simulate(replay, "fcfs").makespan == found.value
@@ -58,8 +58,7 @@ def test_without_time_the_first_policy_alone_is_run_and_the_others_are_named() -
 
 def test_the_command_says_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     policy = make_policy("mcts-rules:time_limit=0:workers=5000")
-    simulate(random_replay(6, workflows=4), policy)
-    print_search(policy)
+    print_search(policy, simulate(random_replay(6, workflows=4), policy).report)
     said = capsys.readouterr().out
     assert "Rolled out: fcfs. Left out for lack of time: round-robin, sjf, " in said
     assert "instead of 5000, one for each core." in said
@@ -104,10 +103,10 @@ def test_the_clock_is_asked_inside_a_policy(monkeypatch: pytest.MonkeyPatch) -> 
     allowance = Allowance(60.0)
     monkeypatch.setattr(clock, "GRACE_SECONDS", -1.0)
     simulator = Watched(replay)
-    runner = make_policy("fcfs").begin(simulator)
+    run = make_policy("fcfs").begin(simulator)
 
     def go_on(most: int) -> bool:
-        runner(most)
+        run.advance(most)
         seen.append(int((~np.isnan(simulator.state.task["start"])).sum()))
         return not simulator.done
 
@@ -158,9 +157,9 @@ def test_the_end_that_was_simulated_before_is_the_end_of_following_step_by_step(
         schedule = simulate(replay, policy)
         validate(schedule)
         stepped = Simulator(replay)
-        runner = begin_plan("plan", policy.found[0], stepped)  # type: ignore[attr-defined]
+        steps = begin_plan("plan", schedule.report["plan"], stepped)
         while not stepped.done:
-            runner(1)
+            steps.advance(1)
         other = stepped.schedule("plan")
         for name in ("task", "node", "count", "start", "finish", "decision_time", "decision_task", "ready"):
             assert getattr(schedule, name).tobytes() == getattr(other, name).tobytes(), name
@@ -171,7 +170,7 @@ def test_a_kept_end_is_not_given_to_a_replay_with_other_durations() -> None:
     result = plan_batch(replay, schedules=3, learning=False)
     other = Simulator(replay)
     other.truth = replay.estimate * 2.0
-    begin_plan("plan", result, other)(MANY)
+    begin_plan("plan", result, other).advance(MANY)
     assert other.schedule("plan").finish.max() > result.value * 1.5
 
 
@@ -189,7 +188,7 @@ def test_ctrl_c_between_two_policies_keeps_the_schedule_of_the_first(monkeypatch
     assert result.interrupted
     assert result.rolled_out == ("fcfs",)
     simulator = Simulator(replay)
-    begin_plan("plan", result, simulator)(MANY)
+    begin_plan("plan", result, simulator).advance(MANY)
     validate(simulator.schedule("plan"))
     assert objective_value(replay, simulator.state.task["finish"], "makespan") == result.value
 

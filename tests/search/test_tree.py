@@ -7,9 +7,9 @@ import pytest
 
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.search import tree as growing
-from dagsched.search.base import Desk
 from dagsched.search.budget import begin, new_budget
-from dagsched.search.leaf import new_leaf
+from dagsched.search.leaf_value import new_leaf
+from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
 from dagsched.simulator.simulator import Simulator
 from tests.twin import NumpyDice, draw_replay
@@ -110,10 +110,10 @@ def test_a_path_is_backed_up_in_all_its_nodes() -> None:
 
 def grown(simulator: Simulator, simulations: int, *, wait: bool = True) -> growing.Tree:
     """A tree of so many simulations over all that is legal now."""
-    desk = Desk(simulator, "makespan")
-    desk.take_root()
+    workspace = Workspace(simulator, "makespan")
+    workspace.take_root()
     legal = simulator.eligible()
-    desk.noise.key[:] = -np.arange(len(simulator.replay)) / len(simulator.replay)
+    workspace.noise.key[:] = -np.arange(len(simulator.replay)) / len(simulator.replay)
     tasks = np.append(legal, WAIT) if wait and simulator.can_wait else legal
     tree = growing.new_tree(4000)
     growing.open_tree(tree, tasks, np.full(len(tasks), 1 / len(tasks)), np.inf, width=WIDTH, waiting=wait)
@@ -122,12 +122,21 @@ def grown(simulator: Simulator, simulations: int, *, wait: bool = True) -> growi
     status = kernel.GROW
     while status != kernel.DONE:
         status = growing.grow(
-            desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, ROLLOUT,
-            desk.truth, budget,
-        )  # fmt: skip
+            workspace.problem,
+            workspace.root,
+            workspace.scratch,
+            workspace.work,
+            workspace.buckets,
+            workspace.noise,
+            workspace.log,
+            tree,
+            ROLLOUT,
+            workspace.truth,
+            budget,
+        )
         if status == kernel.GROW:
-            desk.grow()
-            desk.take_root()
+            workspace.grow()
+            workspace.take_root()
     assert tree.visits[0] == simulations
     return tree
 
@@ -215,16 +224,25 @@ def test_a_full_tree_grows_no_further() -> None:
     replay = random_replay(2, workflows=1)
     simulator = replayed(replay, [])
     assert simulator is not None
-    desk = Desk(simulator, "makespan")
-    desk.take_root()
+    workspace = Workspace(simulator, "makespan")
+    workspace.take_root()
     legal = simulator.eligible()
     tree = growing.new_tree(1 + len(legal) + WIDTH + 1)
     growing.open_tree(tree, legal, np.full(len(legal), 1 / len(legal)), np.inf, width=WIDTH, waiting=True)
     budget = new_budget(200, 0.0)
     begin(budget)
     growing.grow(
-        desk.problem, desk.root, desk.scratch, desk.view, desk.buckets, desk.noise, desk.log, tree, ROLLOUT,
-        desk.truth, budget,
-    )  # fmt: skip
+        workspace.problem,
+        workspace.root,
+        workspace.scratch,
+        workspace.work,
+        workspace.buckets,
+        workspace.noise,
+        workspace.log,
+        tree,
+        ROLLOUT,
+        workspace.truth,
+        budget,
+    )
     assert tree.visits[0] == 200
     assert tree.counter[growing.NODES] <= len(tree.task)

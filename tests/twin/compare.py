@@ -17,7 +17,7 @@ def kernel_schedule(replay: Replay, spec: str, policy_seed: int = 0, *, one_by_o
     policy = make_policy(spec)
     run = policy.begin(simulator)
     while not simulator.done:
-        run(1 if one_by_one else 2**62)
+        run.advance(1 if one_by_one else 2**62)
     schedule = simulator.schedule(spec)
     validate(schedule)
     return schedule

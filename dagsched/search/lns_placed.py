@@ -3,7 +3,7 @@
 A solution is an order of the tasks and the group of each; decoded by insertion (:mod:`dagsched.policies.insertion`: the
 ready task earliest in the order goes where it finishes first) it is a schedule. Most tasks keep their
 group, so that ties do not lose it; the ones a candidate touches are set free, sent to another group, or kept out
-of theirs. Otherwise as in :mod:`dagsched.search.neighbourhood`: elites, windows taken from another elite, a few tasks
+of theirs. Otherwise as in :mod:`dagsched.search.lns_pooled`: elites, windows taken from another elite, a few tasks
 moved, a window shuffled, ties accepted, and justification: a backward pass over the reversed problem in the same groups
 tells in which order a forward pass places the tasks.
 """
@@ -22,10 +22,10 @@ from dagsched.policies.base import Plan
 from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
 from dagsched.policies.listing import Inserter
 from dagsched.policies.sampling import OBJECTIVES
-from dagsched.policies.sgs import _value
+from dagsched.policies.sgs import objective_of_times
 from dagsched.replay import Replay
-from dagsched.search import neighbourhood
-from dagsched.search.neighbourhood import (
+from dagsched.search import lns_pooled
+from dagsched.search.lns_pooled import (
     CANDIDATES,
     ELITES,
     FAR,
@@ -34,8 +34,8 @@ from dagsched.search.neighbourhood import (
     NEAR,
     PASSES,
     SEEDED,
-    _below,
-    _gumbel,
+    draw_below,
+    draw_gumbel,
 )
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
@@ -58,7 +58,7 @@ entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-class Population(NamedTuple):
+class NodePopulation(NamedTuple):
     """The state of a search between slices, for ``T`` tasks and ``G`` groups.
 
     Attributes:
@@ -131,195 +131,200 @@ def _empty(profiles, node_group, capacity):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _decode(P, D, key, problem, profiles, origin):  # type: ignore[no-untyped-def]
-    """Fill ``D.position``, ``D.finish`` and ``D.group`` from keys and the modes of ``P``; (last finish, profiles)."""
+def _decode(population, decoder, key, problem, profiles, origin):  # type: ignore[no-untyped-def]
+    """Fill position, finish and group of the ``decoder`` from keys and modes; (last finish, profiles)."""
     node_group, capacity = problem[10], problem[14]
     for t in range(len(key)):
-        D.node_from[t], D.node_to[t] = 0, len(node_group)
-        if P.mode[t] == FORCED:
-            D.node_from[t], D.node_to[t] = P.group_ptr[P.wanted[t]], P.group_ptr[P.wanted[t] + 1]
-        elif P.mode[t] == KEPT_OUT:
-            D.bias[t, P.wanted[t]] = np.inf
+        decoder.node_from[t], decoder.node_to[t] = 0, len(node_group)
+        if population.mode[t] == FORCED:
+            group = population.wanted[t]
+            decoder.node_from[t], decoder.node_to[t] = population.group_ptr[group], population.group_ptr[group + 1]
+        elif population.mode[t] == KEPT_OUT:
+            decoder.bias[t, population.wanted[t]] = np.inf
     ordered = np.argsort(-key)
     for k in range(len(key)):
-        D.order[k] = ordered[k]
-        D.position[ordered[k]] = k
+        decoder.order[k] = ordered[k]
+        decoder.position[ordered[k]] = k
     _empty(profiles, node_group, capacity)
-    scratch = D.waiting, D.finish, D.entry
-    choice = D.node_from, D.node_to, D.bias
-    placed, _, profiles = plan_workflows((D.order, D.position), origin, problem, choice, scratch, profiles)
+    scratch = decoder.waiting, decoder.finish, decoder.entry
+    choice = decoder.node_from, decoder.node_to, decoder.bias
+    placed, _, profiles = plan_workflows((decoder.order, decoder.position), origin, problem, choice, scratch, profiles)
     last = origin
     for t in range(len(key)):
-        if P.mode[t] == KEPT_OUT:
-            D.bias[t, P.wanted[t]] = 0.0
-        first = D.entry[t, 0]
-        if first == D.entry[t, 1]:
-            D.group[t] = _NO_GROUP
+        if population.mode[t] == KEPT_OUT:
+            decoder.bias[t, population.wanted[t]] = 0.0
+        first = decoder.entry[t, 0]
+        if first == decoder.entry[t, 1]:
+            decoder.group[t] = _NO_GROUP
         else:
-            D.group[t] = node_group[placed[first, 1]]
-        last = max(last, D.finish[t])
+            decoder.group[t] = node_group[placed[first, 1]]
+        last = max(last, decoder.finish[t])
     return last, profiles
 
 
 @inner
-def _hold(P, t, group):  # type: ignore[no-untyped-def]
+def _hold(population, t, group):  # type: ignore[no-untyped-def]
     """Keep a task in a group, or free if it cannot choose."""
-    P.mode[t], P.wanted[t] = FREE, group
-    if P.several[t] > 1 and group >= 0:
-        P.mode[t] = FORCED
+    population.mode[t], population.wanted[t] = FREE, group
+    if population.several[t] > 1 and group >= 0:
+        population.mode[t] = FORCED
 
 
 @inner
-def _touch(P, t):  # type: ignore[no-untyped-def]
+def _touch(population, t):  # type: ignore[no-untyped-def]
     """Set a task free, keep it out of its group, or send it to any group that can hold it."""
-    if P.several[t] < 2:
+    if population.several[t] < 2:
         return
-    choice = uniform(P.random)
-    group = P.wanted[t]
+    choice = uniform(population.random)
+    group = population.wanted[t]
     if choice < SET_FREE or group < 0:
-        P.mode[t] = FREE
+        population.mode[t] = FREE
     elif choice < SET_FREE + SET_OUT:
-        P.mode[t] = KEPT_OUT
+        population.mode[t] = KEPT_OUT
     else:
-        other = _below(P.random, P.can_hold.shape[1])
-        if P.can_hold[t, other]:
-            P.mode[t], P.wanted[t] = FORCED, other
+        other = draw_below(population.random, population.can_hold.shape[1])
+        if population.can_hold[t, other]:
+            population.mode[t], population.wanted[t] = FORCED, other
 
 
 @inner
-def _send(P, t, group):  # type: ignore[no-untyped-def]
+def _send(population, t, group):  # type: ignore[no-untyped-def]
     """Force a task into a group if that can hold it."""
-    if P.several[t] > 1 and P.can_hold[t, group]:
-        P.mode[t], P.wanted[t] = FORCED, group
+    if population.several[t] > 1 and population.can_hold[t, group]:
+        population.mode[t], population.wanted[t] = FORCED, group
 
 
 @inner
-def _send_family(P, t, problem):  # type: ignore[no-untyped-def]
+def _send_family(population, t, problem):  # type: ignore[no-untyped-def]
     """A task together with its parents, its children or both into the group of one of them or any other.
 
     Where transfers are slow, moving one task alone costs more than it gains.
     """
     child_ptr, child_idx, parent_ptr, parent_idx = problem[3:7]
-    random = P.random
-    group = _below(random, P.can_hold.shape[1])
+    random = population.random
+    group = draw_below(random, population.can_hold.shape[1])
     up, down = uniform(random) < 0.6, uniform(random) < 0.6
-    _send(P, t, group)
+    _send(population, t, group)
     if up:
         for k in range(parent_ptr[t], parent_ptr[t + 1]):
-            _send(P, parent_idx[k], group)
+            _send(population, parent_idx[k], group)
     if down:
         for k in range(child_ptr[t], child_ptr[t + 1]):
-            _send(P, child_idx[k], group)
+            _send(population, child_idx[k], group)
 
 
 @inner
-def _send_part(P, mine, workflow_of):  # type: ignore[no-untyped-def]
+def _send_part(population, mine, workflow_of):  # type: ignore[no-untyped-def]
     """A whole workflow into one group, or what of it starts after a random moment, or before."""
-    random, tasks = P.random, len(P.key)
-    pick = _below(random, tasks)
-    group = _below(random, P.can_hold.shape[1])
-    side = _below(random, 3)
+    random, tasks = population.random, len(population.key)
+    pick = draw_below(random, tasks)
+    group = draw_below(random, population.can_hold.shape[1])
+    side = draw_below(random, 3)
     for t in range(tasks):
         if workflow_of[t] != workflow_of[pick]:
             continue
-        if side == 0 or (side == 1) == (P.rank[mine, t] >= P.rank[mine, pick]):
-            _send(P, t, group)
+        if side == 0 or (side == 1) == (population.rank[mine, t] >= population.rank[mine, pick]):
+            _send(population, t, group)
 
 
 @inner
-def _fresh(P):  # type: ignore[no-untyped-def]
+def _fresh(population):  # type: ignore[no-untyped-def]
     """The next known schedule, or a perturbed one in which every task is free."""
-    seeds, use, tasks = len(P.seed), P.counter[SEEDED], len(P.key)
-    P.counter[SEEDED] += 1
+    seeds, use, tasks = len(population.seed), population.counter[SEEDED], len(population.key)
+    population.counter[SEEDED] += 1
     source, scale = use % seeds, 0.0
     if use >= seeds:
-        first, last = P.seed[source, 0], P.seed[source, 0]
+        first, last = population.seed[source, 0], population.seed[source, 0]
         for t in range(tasks):
-            first, last = min(first, P.seed[source, t]), max(last, P.seed[source, t])
+            first, last = min(first, population.seed[source, t]), max(last, population.seed[source, t])
         scale = LADDER[(use // seeds) % 4] * (last - first) if last > first else 1.0
     for t in range(tasks):
-        P.key[t] = -P.seed[source, t]
-        _hold(P, t, P.seed_group[source, t])
+        population.key[t] = -population.seed[source, t]
+        _hold(population, t, population.seed_group[source, t])
         if scale > 0:
-            P.key[t] += scale * _gumbel(P.random)
-            P.mode[t] = FREE
+            population.key[t] += scale * draw_gumbel(population.random)
+            population.mode[t] = FREE
 
 
 @inner
-def _propose(P, problem, workflow_of):  # type: ignore[no-untyped-def]
+def _propose(population, problem, workflow_of):  # type: ignore[no-untyped-def]
     """Fill keys and modes of a candidate; returns the elite it came from, -1 for a newcomer."""
-    random, elites, tasks = P.random, P.counter[ELITES], len(P.key)
-    room = min(MOST_ELITES, max(LEAST_ELITES, np.int64(np.sqrt(P.counter[PASSES]) * GROWTH)))
-    if P.counter[SEEDED] < room:
-        _fresh(P)
+    random, elites, tasks = population.random, population.counter[ELITES], len(population.key)
+    room = min(MOST_ELITES, max(LEAST_ELITES, np.int64(np.sqrt(population.counter[PASSES]) * GROWTH)))
+    if population.counter[SEEDED] < room:
+        _fresh(population)
         return -1
-    mine, rival = _below(random, elites), _below(random, elites)
-    if P.value[rival] < P.value[mine]:
+    mine, rival = draw_below(random, elites), draw_below(random, elites)
+    if population.value[rival] < population.value[mine]:
         mine = rival
     horizon = np.float64(tasks)
     for t in range(tasks):
-        P.key[t] = -P.rank[mine, t]
-        _hold(P, t, P.group[mine, t])
+        population.key[t] = -population.rank[mine, t]
+        _hold(population, t, population.group[mine, t])
     if uniform(random) < PART:
-        _send_part(P, mine, workflow_of)
+        _send_part(population, mine, workflow_of)
         return mine
     choice = uniform(random)
     if choice < CROSSOVER and elites > 1:
-        other = _below(random, elites - 1)
+        other = draw_below(random, elites - 1)
         if other >= mine:
             other += 1
         width = horizon * (0.2 + 0.5 * uniform(random))
         left = uniform(random) * (horizon + width) - width
         for t in range(tasks):
-            if left <= P.rank[other, t] < left + width:
-                P.key[t] = -P.rank[other, t]
-                _hold(P, t, P.group[other, t])
+            if left <= population.rank[other, t] < left + width:
+                population.key[t] = -population.rank[other, t]
+                _hold(population, t, population.group[other, t])
     elif choice < CROSSOVER + MOVE:
         reach = horizon * (FAR if uniform(random) < 0.2 else NEAR)
-        for _ in range(1 + _below(random, 3)):
-            t = _below(random, tasks)
-            P.key[t] += (2 * uniform(random) - 1) * reach
+        for _ in range(1 + draw_below(random, 3)):
+            t = draw_below(random, tasks)
+            population.key[t] += (2 * uniform(random) - 1) * reach
             if uniform(random) < FAMILY:
-                _send_family(P, t, problem)
+                _send_family(population, t, problem)
             else:
-                _touch(P, t)
+                _touch(population, t)
     else:
         width = min(horizon, SHUFFLED * (0.2 + uniform(random)))
         left = uniform(random) * (horizon + width) - width
         for t in range(tasks):
-            if left <= P.rank[mine, t] < left + width:
-                P.key[t] += (2 * uniform(random) - 1) * width
+            if left <= population.rank[mine, t] < left + width:
+                population.key[t] += (2 * uniform(random) - 1) * width
                 if uniform(random) < 0.5:
-                    P.mode[t] = FREE
+                    population.mode[t] = FREE
     if uniform(random) < ALL_FREE:
         for t in range(tasks):
-            P.mode[t] = FREE
+            population.mode[t] = FREE
     return mine
 
 
 @inner
-def _keep(P, D, mine, value):  # type: ignore[no-untyped-def]
+def _keep(population, decoder, mine, value):  # type: ignore[no-untyped-def]
     """Put the candidate into its elite's place unless it is worse, a newcomer beside them."""
-    place = mine if mine >= 0 else P.counter[ELITES]
-    if value <= P.value[place]:
-        P.value[place] = value
-        for t in range(len(P.key)):
-            P.rank[place, t], P.group[place, t] = D.position[t], D.group[t]
-        if place == P.counter[ELITES]:
-            P.counter[ELITES] += 1
+    place = mine if mine >= 0 else population.counter[ELITES]
+    if value <= population.value[place]:
+        population.value[place] = value
+        for t in range(len(population.key)):
+            population.rank[place, t], population.group[place, t] = decoder.position[t], decoder.group[t]
+        if place == population.counter[ELITES]:
+            population.counter[ELITES] += 1
 
 
 @inner
-def _note(P, D, value):  # type: ignore[no-untyped-def]
+def _note(population, decoder, value):  # type: ignore[no-untyped-def]
     """Remember what the best schedule was decoded from."""
-    if value < P.best[0]:
-        P.best[0] = value
-        for t in range(len(P.key)):
-            P.best_order[t], P.best_mode[t], P.best_group[t] = D.order[t], P.mode[t], P.wanted[t]
+    if value < population.best[0]:
+        population.best[0] = value
+        for t in range(len(population.key)):
+            population.best_order[t], population.best_mode[t], population.best_group[t] = (
+                decoder.order[t],
+                population.mode[t],
+                population.wanted[t],
+            )
 
 
 @entry
-def search_slice(P, D, forward, backward, profiles, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
+def search_slice(population, decoder, forward, backward, profiles, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
     """Go on until ``until`` schedules have been generated, or the best reaches ``bound``.
 
     A candidate is never cut by a slice, only by ``limit``. ``forward`` and ``backward`` are problems of
@@ -327,34 +332,34 @@ def search_slice(P, D, forward, backward, profiles, origin, objective, owners, b
     is ``(workflow_of[T], share[W], latest[W], finish[T], position[T], group[T])``.
     """
     workflow_of, share, latest, finish, position, group = owners
-    tasks = len(P.key)
-    while P.counter[PASSES] < until and P.best[0] > bound:
-        mine = _propose(P, forward, workflow_of)
-        P.counter[CANDIDATES] += 1
-        last, profiles = _decode(P, D, P.key, forward, profiles, origin)
-        P.counter[PASSES] += 1
-        value = _value(objective, last, origin, D.finish, workflow_of, share, latest)
-        _note(P, D, value)
+    tasks = len(population.key)
+    while population.counter[PASSES] < until and population.best[0] > bound:
+        mine = _propose(population, forward, workflow_of)
+        population.counter[CANDIDATES] += 1
+        last, profiles = _decode(population, decoder, population.key, forward, profiles, origin)
+        population.counter[PASSES] += 1
+        value = objective_of_times(objective, last, origin, decoder.finish, workflow_of, share, latest)
+        _note(population, decoder, value)
         improve = True
-        while improve and P.counter[PASSES] + 2 <= limit and value > bound:
+        while improve and population.counter[PASSES] + 2 <= limit and value > bound:
             for t in range(tasks):
-                position[t], finish[t], group[t] = D.position[t], D.finish[t], D.group[t]
-                _hold(P, t, D.group[t])
-            _, profiles = _decode(P, D, finish, backward, profiles, 0.0)
+                position[t], finish[t], group[t] = decoder.position[t], decoder.finish[t], decoder.group[t]
+                _hold(population, t, decoder.group[t])
+            _, profiles = _decode(population, decoder, finish, backward, profiles, 0.0)
             for t in range(tasks):
-                P.key[t] = D.finish[t]
-                _hold(P, t, group[t])
-            shorter, profiles = _decode(P, D, P.key, forward, profiles, origin)
-            P.counter[PASSES] += 2
-            found = _value(objective, shorter, origin, D.finish, workflow_of, share, latest)
-            _note(P, D, found)
+                population.key[t] = decoder.finish[t]
+                _hold(population, t, group[t])
+            shorter, profiles = _decode(population, decoder, population.key, forward, profiles, origin)
+            population.counter[PASSES] += 2
+            found = objective_of_times(objective, shorter, origin, decoder.finish, workflow_of, share, latest)
+            _note(population, decoder, found)
             if found > value:
                 for t in range(tasks):
-                    D.position[t], D.finish[t], D.group[t] = position[t], finish[t], group[t]
+                    decoder.position[t], decoder.finish[t], decoder.group[t] = position[t], finish[t], group[t]
                 break
             improve = found < value
             value = found
-        _keep(P, D, mine, value)
+        _keep(population, decoder, mine, value)
     return profiles
 
 
@@ -402,7 +407,7 @@ class NodeSearch:
         def whole() -> IntArray:
             return np.zeros(tasks, np.int64)
 
-        self._population = Population(
+        self._population = NodePopulation(
             seed=np.argsort(np.argsort(orders, axis=1, kind="stable"), axis=1).astype(np.float64),
             seed_group=np.vstack([np.full((1, tasks), _NO_GROUP), groups]),
             rank=np.zeros((MOST_ELITES, tasks)),
@@ -479,4 +484,4 @@ def _problems(replay: Replay) -> tuple[Any, Any]:
     )
 
 
-drop_stale(search_slice, kernel.__file__, sgs.__file__, insertion.__file__, neighbourhood.__file__)
+drop_stale(search_slice, kernel.__file__, sgs.__file__, insertion.__file__, lns_pooled.__file__)

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dagsched.search import budget, leaf, rollout
+from dagsched.search import budget, leaf_value, rollout
 from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
-from dagsched.search.leaf import finish
+from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import SIMULATIONS, WAIT, act, demote_ready, keep_log, perturb, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, GROW, cold, entry, inner
@@ -71,88 +71,88 @@ def phases(arms: int) -> int:
 
 
 @cold
-def _simulate(P, R, D, V, B, N, G, A, E, truth):  # type: ignore[no-untyped-def]
+def _simulate(P, root, scratch, work, buckets, noise, log, arms, leaf, truth):  # type: ignore[no-untyped-def]
     """The next arm's next simulation; DONE, or GROW if a log is too short (it then counts for nothing)."""
-    arm = A.order[A.counter[NEXT]]
-    before = N.random[0]
-    perturb(P, V, B, N, A.visits[arm])
-    if A.task[arm] == WAIT and A.visits[arm] % 2 == 1:
-        demote_ready(R, B, N)
-    restore(P, R, D, V)
-    V.counter[SIMULATIONS] += 1
-    status, value, finished = act(P, D, truth, A.task[arm]), np.inf, False
+    arm = arms.order[arms.counter[NEXT]]
+    before = noise.random[0]
+    perturb(P, work, buckets, noise, arms.visits[arm])
+    if arms.task[arm] == WAIT and arms.visits[arm] % 2 == 1:
+        demote_ready(root, buckets, noise)
+    restore(P, root, scratch, work)
+    work.counter[SIMULATIONS] += 1
+    status, value, finished = act(P, scratch, truth, arms.task[arm]), np.inf, False
     if status == DECIDE:
-        status, value, finished = finish(P, D, V, B, E, truth, A.found[0])
-    better = finished and status == DONE and value < A.found[0]
-    if status != DONE or (better and not keep_log(D, G, V)):
-        N.random[0] = before
+        status, value, finished = finish(P, scratch, work, buckets, leaf, truth, arms.found[0])
+    better = finished and status == DONE and value < arms.found[0]
+    if status != DONE or (better and not keep_log(scratch, log, work)):
+        noise.random[0] = before
         return GROW
-    A.visits[arm] += 1
-    A.total[arm] += value
+    arms.visits[arm] += 1
+    arms.total[arm] += value
     if finished:
-        A.best[arm] = min(A.best[arm], value)
+        arms.best[arm] = min(arms.best[arm], value)
     if better:
-        A.found[0] = value
-        A.counter[BEST] = arm
-    A.counter[NEXT] += 1
-    if A.counter[NEXT] >= A.counter[ACTIVE]:
-        A.counter[NEXT] = 0
+        arms.found[0] = value
+        arms.counter[BEST] = arm
+    arms.counter[NEXT] += 1
+    if arms.counter[NEXT] >= arms.counter[ACTIVE]:
+        arms.counter[NEXT] = 0
     return DONE
 
 
 @entry
-def play(P, R, D, V, B, N, G, A, E, truth, U, rounds):  # type: ignore[no-untyped-def]
-    """Spend the budget ``U`` in equal rounds, the worse half of the arms dropped after each but the last.
+def play(P, root, scratch, work, buckets, noise, log, arms, leaf, truth, budget, rounds):  # type: ignore[no-untyped-def]
+    """Spend the budget in equal rounds, the worse half of the arms dropped after each but the last.
 
     Within a round the active arms are simulated in turn; the first simulation of an arm follows the unperturbed keys.
-    The best schedule found is logged in ``G``. Returns DONE; GROW if a log is too short, PAUSED from time to time: call
-    again.
+    The best schedule found is logged in ``log``. Returns DONE; GROW if a log is too short, PAUSED from time to
+    time: call again.
     """
-    begin_call(U)
+    begin_call(budget)
     while True:
-        turn = A.counter[TURN]
-        while more(U, turn / rounds):
-            if _simulate(P, R, D, V, B, N, G, A, E, truth) == GROW:
+        turn = arms.counter[TURN]
+        while more(budget, turn / rounds):
+            if _simulate(P, root, scratch, work, buckets, noise, log, arms, leaf, truth) == GROW:
                 return GROW
-            if spend(U, 1):
+            if spend(budget, 1):
                 return PAUSED
         if turn >= rounds:
             break
-        _halve(A)
-        A.counter[TURN] = turn + 1
-    end_call(U)
+        _halve(arms)
+        arms.counter[TURN] = turn + 1
+    end_call(budget)
     return DONE
 
 
 @inner
-def _before(A, a, b):  # type: ignore[no-untyped-def]
+def _before(arms, a, b):  # type: ignore[no-untyped-def]
     """Whether arm a did better than arm b."""
-    if A.best[a] != A.best[b]:
-        return A.best[a] < A.best[b]
-    if A.visits[a] > 0 and A.visits[b] > 0 and A.total[a] * A.visits[b] != A.total[b] * A.visits[a]:
-        return A.total[a] * A.visits[b] < A.total[b] * A.visits[a]
+    if arms.best[a] != arms.best[b]:
+        return arms.best[a] < arms.best[b]
+    if arms.visits[a] > 0 and arms.visits[b] > 0 and arms.total[a] * arms.visits[b] != arms.total[b] * arms.visits[a]:
+        return arms.total[a] * arms.visits[b] < arms.total[b] * arms.visits[a]
     return a < b
 
 
 @inner
-def _halve(A):  # type: ignore[no-untyped-def]
+def _halve(arms):  # type: ignore[no-untyped-def]
     """Order the active arms by the best found (then the mean, then their place) and drop the worse half."""
-    count = A.counter[ACTIVE]
+    count = arms.counter[ACTIVE]
     for k in range(1, count):
-        arm = A.order[k]
+        arm = arms.order[k]
         hole = k
-        while hole > 0 and _before(A, arm, A.order[hole - 1]):
-            A.order[hole] = A.order[hole - 1]
+        while hole > 0 and _before(arms, arm, arms.order[hole - 1]):
+            arms.order[hole] = arms.order[hole - 1]
             hole -= 1
-        A.order[hole] = arm
-    A.counter[ACTIVE] = max(1, (count + 1) // 2)
-    A.counter[NEXT] = 0
+        arms.order[hole] = arm
+    arms.counter[ACTIVE] = max(1, (count + 1) // 2)
+    arms.counter[NEXT] = 0
 
 
 @entry
-def halve(A):  # type: ignore[no-untyped-def]
+def halve(arms):  # type: ignore[no-untyped-def]
     """End a round: see :func:`play`."""
-    _halve(A)
+    _halve(arms)
 
 
-drop_stale(play, kernel.__file__, rollout.__file__, leaf.__file__, budget.__file__)
+drop_stale(play, kernel.__file__, rollout.__file__, leaf_value.__file__, budget.__file__)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.policies.base import Plan, Policy
+from dagsched.policies.base import Plan, Policy, Run
 from dagsched.policies.info import parse_spec
 from dagsched.policies.listing import ListPlanner
 from dagsched.policies.registry import list_policies, make_policy
@@ -28,7 +28,6 @@ from dagsched.policies.runners import (
     PlanPolicy,
     PriorityPolicy,
     RandomPolicy,
-    Runner,
     ScorePolicy,
 )
 from dagsched.policies.sampling import check_plannable, objective_value
@@ -52,7 +51,7 @@ COUNTS_DESCENDANTS = ("mts", "cp+demand+work", *LEARNED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Incumbent:
+class SeedSchedule:
     """A schedule known before search.
 
     Attributes:
@@ -100,7 +99,7 @@ class Rolled:
         following_seconds: what following a plan takes, at most.
     """
 
-    incumbents: tuple[Incumbent, ...]
+    incumbents: tuple[SeedSchedule, ...]
     left_out: tuple[str, ...]
     ended: Mapping[str, Simulator]
     insertion_seconds: float
@@ -125,7 +124,7 @@ def roll_out(
     policy_seed: int = 0,
     learned_options: Mapping[str, str] = MappingProxyType({}),
     learning: bool = True,
-) -> list[Incumbent]:
+) -> list[SeedSchedule]:
     """Every policy's schedule of a batch, in the order of ``specs``.
 
     Args:
@@ -176,7 +175,7 @@ class Roller:
         Raises:
             PolicyError: for a policy that refuses the replay and is not optional.
         """
-        found: dict[str, Incumbent] = {}
+        found: dict[str, SeedSchedule] = {}
         ended: dict[str, Simulator] = {}
         left_out = []
         for spec in self._cheap_first(specs):
@@ -227,7 +226,7 @@ class Roller:
             return 0.0
         return DESCENDANT_SECONDS * float((np.diff(self._replay.workflow_ptr).astype(np.float64) ** 2).sum())
 
-    def _roll(self, spec: str, allowance: Allowance, *, first: bool) -> tuple[Incumbent, Simulator]:
+    def _roll(self, spec: str, allowance: Allowance, *, first: bool) -> tuple[SeedSchedule, Simulator]:
         """One policy's schedule; of it and what following its plan gives the better one.
 
         The first may take as long as it needs, but is not followed after that.
@@ -262,10 +261,10 @@ class Roller:
         if not followable and spec in LISTS:
             plan, followable = self._planned[-1], True  # following that is what a list scheduler does
         start = np.where(replay.milestone, finish, start)
-        incumbent = Incumbent(value, plan, spec, start, *placed(replay, plan, start), followable=followable)
+        incumbent = SeedSchedule(value, plan, spec, start, *placed(replay, plan, start), followable=followable)
         return incumbent, simulator
 
-    def _begin(self, spec: str, simulator: Simulator, allowance: Allowance) -> Runner:
+    def _begin(self, spec: str, simulator: Simulator, allowance: Allowance) -> Run:
         if spec not in LISTS:
             return make_policy(spec, learned_options=self._learned_options).begin(simulator)
 
@@ -291,17 +290,17 @@ def _cost(name: str, policy: Policy) -> int:
     return 1 if isinstance(policy, PriorityPolicy | ScorePolicy | RandomPolicy) else 2
 
 
-def _run(runner: Runner, simulator: Simulator, allowance: Allowance) -> None:
+def _run(run: Run, simulator: Simulator, allowance: Allowance) -> None:
     """To the end, in pieces."""
 
     def go_on(most: int) -> bool:
-        runner(most)
+        run.advance(most)
         return not simulator.done
 
     allowance.pieces(go_on)
 
 
-def best_of(incumbents: Sequence[Incumbent]) -> Incumbent:
+def best_of(incumbents: Sequence[SeedSchedule]) -> SeedSchedule:
     """The one of least value; of several the first."""
     return min(incumbents, key=lambda incumbent: incumbent.value)
 
@@ -353,7 +352,7 @@ def plan_of(schedule: Schedule) -> Plan:
 
 
 def placed(replay: Replay, plan: Plan, start: FloatArray) -> tuple[IntArray, IntArray]:
-    """(``order``, ``group``) of :class:`Incumbent`; ``start`` ``[T]`` seconds, a milestone's being its finish."""
+    """(``order``, ``group``) of :class:`SeedSchedule`; ``start`` ``[T]`` seconds, a milestone's being its finish."""
     position = np.empty(len(replay), np.int64)
     position[replay.topological_order] = np.arange(len(replay))
     group = np.full(len(replay), -1, np.int64)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dagsched.policies import sgs
 from dagsched.policies.sampling import OBJECTIVES, pooled_problem
-from dagsched.policies.sgs import _copy, _reversed, _value, entry, inner, parallel, serial
+from dagsched.policies.sgs import copy_values, entry, inner, objective_of_times, parallel, reversed_problem, serial
 from dagsched.replay import Replay
 from dagsched.search import budget
 from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
@@ -45,7 +45,7 @@ PASSES, ELITES, SEEDED, CANDIDATES = range(4)
 LADDER = (0.01, 0.02, 0.05, 0.1)
 
 
-class Population(NamedTuple):
+class ListPopulation(NamedTuple):
     """The state of a search between slices, for ``T`` tasks in order of ties.
 
     Attributes:
@@ -70,24 +70,25 @@ class Population(NamedTuple):
 
 
 @inner
-def _gumbel(random):  # type: ignore[no-untyped-def]
+def draw_gumbel(random):  # type: ignore[no-untyped-def]
+    """A standard Gumbel number."""
     return -np.log(-np.log(uniform(random)))
 
 
 @inner
-def _below(random, count):  # type: ignore[no-untyped-def]
+def draw_below(random, count):  # type: ignore[no-untyped-def]
     """A whole number from 0 to ``count`` - 1."""
     return min(np.int64(uniform(random) * count), count - 1)
 
 
 @inner
-def _fresh(P, key):  # type: ignore[no-untyped-def]
+def _fresh(population, key):  # type: ignore[no-untyped-def]
     """Keys of the next known schedule, or of a perturbed one when all have been used."""
-    random, seeds = P.random, len(P.seed)
-    use = P.counter[SEEDED]
-    P.counter[SEEDED] += 1
+    random, seeds = population.random, len(population.seed)
+    use = population.counter[SEEDED]
+    population.counter[SEEDED] += 1
     scale = 0.0
-    source = P.seed[use % seeds]
+    source = population.seed[use % seeds]
     if use >= seeds:
         first, last = source[0], source[0]
         for t in range(len(key)):
@@ -96,77 +97,77 @@ def _fresh(P, key):  # type: ignore[no-untyped-def]
     for t in range(len(key)):
         key[t] = -source[t]
         if scale > 0:
-            key[t] += scale * _gumbel(random)
+            key[t] += scale * draw_gumbel(random)
 
 
 @inner
-def _cross(P, mine, other, horizon, origin, key):  # type: ignore[no-untyped-def]
+def _cross(population, mine, other, horizon, origin, key):  # type: ignore[no-untyped-def]
     """The times of another elite for what it starts inside a random window, else one's own."""
-    random = P.random
+    random = population.random
     width = horizon * (0.2 + 0.5 * uniform(random))
     left = origin + uniform(random) * (horizon + width) - width
     for t in range(len(key)):
-        theirs = P.start[other, t]
-        key[t] = -theirs if left <= theirs < left + width else -P.start[mine, t]
+        theirs = population.start[other, t]
+        key[t] = -theirs if left <= theirs < left + width else -population.start[mine, t]
 
 
 @inner
-def _move(P, mine, horizon, key):  # type: ignore[no-untyped-def]
+def _move(population, mine, horizon, key):  # type: ignore[no-untyped-def]
     """One to three tasks elsewhere, most often near by: far moves alone can leave the optima of small problems."""
-    random = P.random
+    random = population.random
     reach = horizon * (FAR if uniform(random) < 0.2 else NEAR)
     for t in range(len(key)):
-        key[t] = -P.start[mine, t]
-    for _ in range(1 + _below(random, 3)):
-        key[_below(random, len(key))] += (2 * uniform(random) - 1) * reach
+        key[t] = -population.start[mine, t]
+    for _ in range(1 + draw_below(random, 3)):
+        key[draw_below(random, len(key))] += (2 * uniform(random) - 1) * reach
 
 
 @inner
-def _shuffle(P, mine, horizon, origin, key):  # type: ignore[no-untyped-def]
+def _shuffle(population, mine, horizon, origin, key):  # type: ignore[no-untyped-def]
     """What starts inside a random window in another order."""
-    random = P.random
+    random = population.random
     width = horizon * (0.1 + 0.3 * uniform(random))
     left = origin + uniform(random) * (horizon + width) - width
     for t in range(len(key)):
-        key[t] = -P.start[mine, t]
-        if left <= P.start[mine, t] < left + width:
+        key[t] = -population.start[mine, t]
+        if left <= population.start[mine, t] < left + width:
             key[t] += (2 * uniform(random) - 1) * width
 
 
 @inner
-def _propose(P, origin, length):  # type: ignore[no-untyped-def]
+def _propose(population, origin, length):  # type: ignore[no-untyped-def]
     """Fill the candidate's keys; returns the elite it came from, -1 for a newcomer. ``length[E]``: of the elites."""
-    random, elites = P.random, P.counter[ELITES]
-    key = P.tries[0]
-    room = min(MOST_ELITES, max(LEAST_ELITES, np.int64(np.sqrt(P.counter[PASSES]) * GROWTH)))
-    if P.counter[SEEDED] < room:
-        _fresh(P, key)
+    random, elites = population.random, population.counter[ELITES]
+    key = population.tries[0]
+    room = min(MOST_ELITES, max(LEAST_ELITES, np.int64(np.sqrt(population.counter[PASSES]) * GROWTH)))
+    if population.counter[SEEDED] < room:
+        _fresh(population, key)
         return -1
-    mine, rival = _below(random, elites), _below(random, elites)
-    if P.value[rival] < P.value[mine]:
+    mine, rival = draw_below(random, elites), draw_below(random, elites)
+    if population.value[rival] < population.value[mine]:
         mine = rival
     horizon = length[mine]
     choice = uniform(random)
     if choice < CROSSOVER and elites > 1:
-        other = _below(random, elites - 1)
+        other = draw_below(random, elites - 1)
         if other >= mine:
             other += 1
-        _cross(P, mine, other, horizon, origin, key)
+        _cross(population, mine, other, horizon, origin, key)
     elif choice < CROSSOVER + MOVE:
-        _move(P, mine, horizon, key)
+        _move(population, mine, horizon, key)
     else:
-        _shuffle(P, mine, horizon, origin, key)
+        _shuffle(population, mine, horizon, origin, key)
     return mine
 
 
 @inner
-def _is_known(P, value, mine, start):  # type: ignore[no-untyped-def]
+def _is_known(population, value, mine, start):  # type: ignore[no-untyped-def]
     """Whether another elite than ``mine`` is this very schedule."""
-    for e in range(P.counter[ELITES]):
-        if e != mine and P.value[e] == value:
+    for e in range(population.counter[ELITES]):
+        if e != mine and population.value[e] == value:
             same = True
             for t in range(len(start)):
-                if P.start[e, t] != start[t]:
+                if population.start[e, t] != start[t]:
                     same = False
                     break
             if same:
@@ -175,18 +176,18 @@ def _is_known(P, value, mine, start):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _keep(P, mine, value, length, lengths):  # type: ignore[no-untyped-def]
+def _keep(population, mine, value, length, lengths):  # type: ignore[no-untyped-def]
     """Put the candidate into its elite's place, a newcomer beside them."""
-    start = P.tries[1]
-    if value < P.best[0]:
-        P.best[0] = value
-        _copy(start, P.best_start)
-    place = mine if mine >= 0 else P.counter[ELITES]
-    if value <= P.value[place] and not _is_known(P, value, place, start):
-        P.value[place], lengths[place] = value, length
-        _copy(start, P.start[place])
-        if place == P.counter[ELITES]:
-            P.counter[ELITES] += 1
+    start = population.tries[1]
+    if value < population.best[0]:
+        population.best[0] = value
+        copy_values(start, population.best_start)
+    place = mine if mine >= 0 else population.counter[ELITES]
+    if value <= population.value[place] and not _is_known(population, value, place, start):
+        population.value[place], lengths[place] = value, length
+        copy_values(start, population.start[place])
+        if place == population.counter[ELITES]:
+            population.counter[ELITES] += 1
 
 
 @inner
@@ -198,108 +199,114 @@ def _pin(pin, key):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _try_candidate(P, lengths, problem, work, origin, objective, owners, bound, limit, pin):  # type: ignore[no-untyped-def]
+def _try_candidate(population, lengths, problem, work, origin, objective, owners, bound, limit, pin):  # type: ignore[no-untyped-def]
     """Propose, decode and justify one candidate, and keep it unless it is worse than the elite it came from.
 
     Justification shortens a makespan; for the flow time the better one of the schedules before and after is kept.
     """
     workflow_of, share, latest = owners
-    backward = _reversed(problem)
-    key, start, finish, late, later, second = P.tries[0], P.tries[1], P.tries[2], P.tries[3], P.tries[4], P.tries[5]
-    third = P.tries[6]
-    mine = _propose(P, origin, lengths)
+    backward = reversed_problem(problem)
+    tries = population.tries
+    key, start, finish, late, later, second = tries[0], tries[1], tries[2], tries[3], tries[4], tries[5]
+    third = population.tries[6]
+    mine = _propose(population, origin, lengths)
     _pin(pin, key)
-    P.counter[CANDIDATES] += 1
-    if uniform(P.random) < SERIAL_SHARE or len(pin) > 0:  # parallel generation does not heed pins
+    population.counter[CANDIDATES] += 1
+    if uniform(population.random) < SERIAL_SHARE or len(pin) > 0:  # parallel generation does not heed pins
         last = serial(key, problem, work, origin, start, finish)
     else:
         last = parallel(key, problem, work, origin, start, finish)
-    P.counter[PASSES] += 1
-    value = _value(objective, last, origin, finish, workflow_of, share, latest)
-    while P.counter[PASSES] + 2 <= limit and value > bound:
+    population.counter[PASSES] += 1
+    value = objective_of_times(objective, last, origin, finish, workflow_of, share, latest)
+    while population.counter[PASSES] + 2 <= limit and value > bound:
         serial(finish, backward, work, 0.0, late, later)
         _pin(pin, later)
         shorter = serial(later, problem, work, origin, second, third)
-        P.counter[PASSES] += 2
-        found = _value(objective, shorter, origin, third, workflow_of, share, latest)
+        population.counter[PASSES] += 2
+        found = objective_of_times(objective, shorter, origin, third, workflow_of, share, latest)
         if found > value:
             break
         better = found < value
-        _copy(second, start)
-        _copy(third, finish)
+        copy_values(second, start)
+        copy_values(third, finish)
         value, last = found, shorter
         if not better:
             break
-    _keep(P, mine, value, last - origin, lengths)
+    _keep(population, mine, value, last - origin, lengths)
 
 
 @entry
-def search_slice(P, lengths, problem, work, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
+def search_slice(population, lengths, problem, work, origin, objective, owners, bound, until, limit):  # type: ignore[no-untyped-def]
     """Go on until ``until`` schedules have been generated, or the best reaches ``bound``.
 
     A candidate is never cut by a slice, only by ``limit``: slices of any size give the same search. ``problem`` and
     ``work`` are those of :mod:`dagsched.policies.sgs`, ``lengths[E]`` the lengths of the elites in seconds, ``owners``
     ``(workflow_of[T], share[W], latest[W])``.
     """
-    while P.counter[PASSES] < until and P.best[0] > bound:
-        _try_candidate(P, lengths, problem, work, origin, objective, owners, bound, limit, P.seed[0, :0])
+    while population.counter[PASSES] < until and population.best[0] > bound:
+        _try_candidate(
+            population, lengths, problem, work, origin, objective, owners, bound, limit, population.seed[0, :0]
+        )
 
 
 @entry
-def search_budget(P, lengths, problem, work, origin, objective, owners, pin, U, part):  # type: ignore[no-untyped-def]
-    """Go on until this part of the budget ``U`` is spent, with the tasks of ``pin > 0`` at the front of every list.
+def search_budget(population, lengths, problem, work, origin, objective, owners, pin, budget, part):  # type: ignore[no-untyped-def]
+    """Go on until this part of the budget is spent, with the tasks of ``pin > 0`` at the front of every list.
 
     Returns DONE; PAUSED from time to time: call again.
     """
-    begin_call(U)
-    while more(U, part):
-        before = P.counter[PASSES]
-        _try_candidate(P, lengths, problem, work, origin, objective, owners, -np.inf, np.int64(2**62), pin)
-        if spend(U, P.counter[PASSES] - before):
+    begin_call(budget)
+    while more(budget, part):
+        before = population.counter[PASSES]
+        _try_candidate(population, lengths, problem, work, origin, objective, owners, -np.inf, np.int64(2**62), pin)
+        if spend(budget, population.counter[PASSES] - before):
             return PAUSED
-    end_call(U)
+    end_call(budget)
     return kernel.DONE
 
 
 @inner
-def _decode_again(P, lengths, problem, work, origin, objective, owners, pin, e):  # type: ignore[no-untyped-def]
-    key, start, finish = P.tries[0], P.tries[1], P.tries[2]
+def _decode_again(population, lengths, problem, work, origin, objective, owners, pin, e):  # type: ignore[no-untyped-def]
+    key, start, finish = population.tries[0], population.tries[1], population.tries[2]
     for t in range(len(key)):
-        key[t] = -P.start[e, t]
+        key[t] = -population.start[e, t]
     _pin(pin, key)
     last = serial(key, problem, work, origin, start, finish)
     workflow_of, share, latest = owners
-    P.value[e], lengths[e] = _value(objective, last, origin, finish, workflow_of, share, latest), last - origin
-    _copy(start, P.start[e])
-    if P.value[e] < P.best[0]:
-        P.best[0] = P.value[e]
-        _copy(start, P.best_start)
+    population.value[e], lengths[e] = (
+        objective_of_times(objective, last, origin, finish, workflow_of, share, latest),
+        last - origin,
+    )
+    copy_values(start, population.start[e])
+    if population.value[e] < population.best[0]:
+        population.best[0] = population.value[e]
+        copy_values(start, population.best_start)
 
 
 @entry
-def refresh(P, lengths, problem, work, origin, objective, owners, pin, U, part):  # type: ignore[no-untyped-def]
+def refresh(population, lengths, problem, work, origin, objective, owners, pin, budget, part):  # type: ignore[no-untyped-def]
     """Decode every elite anew after the problem has changed; the best of them becomes the best found.
 
-    The best so far comes first. Those for which this part of the budget ``U`` leaves no time keep their order but count
+    The best so far comes first. Those for which this part of the budget leaves no time keep their order but count
     as worse than anything.
     """
     first = 0
-    for e in range(P.counter[ELITES]):
-        if P.value[e] < P.value[first]:
+    for e in range(population.counter[ELITES]):
+        if population.value[e] < population.value[first]:
             first = e
-    P.best[0] = np.inf
-    _decode_again(P, lengths, problem, work, origin, objective, owners, pin, first)
-    for e in range(P.counter[ELITES]):
+    population.best[0] = np.inf
+    _decode_again(population, lengths, problem, work, origin, objective, owners, pin, first)
+    for e in range(population.counter[ELITES]):
         if e != first:
-            P.value[e] = np.inf
-            if U.counter[BUDGETED] > 0 or more(U, part):
-                _decode_again(P, lengths, problem, work, origin, objective, owners, pin, e)
+            population.value[e] = np.inf
+            if budget.counter[BUDGETED] > 0 or more(budget, part):
+                _decode_again(population, lengths, problem, work, origin, objective, owners, pin, e)
 
 
-def new_population(seed: FloatArray, stream: np.random.SeedSequence) -> Population:
-    """A search that has not begun; ``seed`` as in :class:`Population`."""
+def new_population(seed: FloatArray, stream: np.random.SeedSequence) -> ListPopulation:
+    """A search that has not begun; ``seed`` as in :class:`ListPopulation`."""
     tasks = seed.shape[1]
-    return Population(
+    return ListPopulation(
         seed=seed,
         start=np.zeros((MOST_ELITES, tasks)),
         value=np.full(MOST_ELITES, np.inf),

@@ -6,7 +6,7 @@ generation from the present state on expected durations: what would start now st
 reactive scheduling; compare the activity-based policies of Stork, "Stochastic resource-constrained project scheduling",
 2001, and Ballestin, "When it is worthwhile to work with the stochastic RCPSP?", J. Scheduling 10, 2007). What runs
 counts with its expected remaining time, given that it has run so long. Between two decisions the search of
-:mod:`dagsched.search.neighbourhood` goes on improving a few such lists.
+:mod:`dagsched.search.lns_pooled` goes on improving a few such lists.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from dagsched.policies import sgs
 from dagsched.policies.sampling import pooled_problem
 from dagsched.policies.sgs import MAKESPAN, entry, inner, serial
 from dagsched.schedule import WAIT
-from dagsched.search import budget, neighbourhood, race, rollout
-from dagsched.search.base import Desk
+from dagsched.search import budget, lns_pooled, race, rollout
 from dagsched.search.budget import PAUSED, Budget
-from dagsched.search.neighbourhood import ELITES, MOST_ELITES, PASSES, new_population, refresh, search_budget
+from dagsched.search.lns_pooled import ELITES, MOST_ELITES, PASSES, new_population, refresh, search_budget
 from dagsched.search.race import normal_below
 from dagsched.search.rollout import SIMULATIONS
+from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     DECIDE,
@@ -34,11 +34,11 @@ from dagsched.simulator.kernel import (
     NOW,
     READY,
     ZERO,
-    _advance,
-    _fits_somewhere,
-    _has_room,
-    _place,
-    _start,
+    advance_clock,
+    can_start,
+    choose_node,
+    logs_have_room,
+    start_task,
 )
 from dagsched.simulator.stale import drop_stale
 from dagsched.workflow import FloatArray, IntArray
@@ -83,60 +83,60 @@ def expected_left(elapsed, estimate, sigma):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _fold(S, L):  # type: ignore[no-untyped-def]
-    """Fill ``L`` from a state; reads no finish of anything that runs."""
+def _fold(S, rest):  # type: ignore[no-untyped-def]
+    """Fill ``rest`` from a state; reads no finish of anything that runs."""
     now = S.clock[NOW]
-    for k in range(len(L.order)):
-        task = L.order[k]
-        L.pin[k] = 0.0
-        L.duration[k] = L.estimate[k]
+    for k in range(len(rest.order)):
+        task = rest.order[k]
+        rest.pin[k] = 0.0
+        rest.duration[k] = rest.estimate[k]
         finished = not np.isnan(S.task[task].finish)
-        for r in range(L.demand.shape[1]):
-            L.demand[k, r] = 0.0 if finished else L.all_demand[k, r]
-            L.need[k, r] = -np.inf if finished else L.all_need[k, r]
+        for r in range(rest.demand.shape[1]):
+            rest.demand[k, r] = 0.0 if finished else rest.all_demand[k, r]
+            rest.need[k, r] = -np.inf if finished else rest.all_need[k, r]
         if finished:
-            L.duration[k], L.pin[k] = 0.0, _DONE
+            rest.duration[k], rest.pin[k] = 0.0, _DONE
         elif not np.isnan(S.task[task].start):
-            left = expected_left(now - S.task[task].start, L.estimate[k], L.sigma[0])
-            L.duration[k], L.pin[k] = max(left, _LEAST_LEFT * L.estimate[k]), _RUNNING
+            left = expected_left(now - S.task[task].start, rest.estimate[k], rest.sigma[0])
+            rest.duration[k], rest.pin[k] = max(left, _LEAST_LEFT * rest.estimate[k]), _RUNNING
 
 
 @entry
-def fold(S, L):  # type: ignore[no-untyped-def]
-    """Fill the rest ``L`` from a state."""
-    _fold(S, L)
+def fold(S, rest):  # type: ignore[no-untyped-def]
+    """Fill the rest ``rest`` from a state."""
+    _fold(S, rest)
 
 
 @entry
-def run_list(P, D, truth, L, problem, work, list_key, scratch):  # type: ignore[no-untyped-def]
+def run_list(P, scratch, truth, rest, problem, work, list_key, tries):  # type: ignore[no-untyped-def]
     """Run the scratch to its end by a list (larger key first), decoded anew at every event; returns a status."""
-    key, start, finish = scratch[0], scratch[1], scratch[2]
+    key, start, finish = tries[0], tries[1], tries[2]
     while True:
-        now = D.clock[NOW]
-        _fold(D, L)
+        now = scratch.clock[NOW]
+        _fold(scratch, rest)
         for k in range(len(key)):
-            key[k] = L.pin[k] if L.pin[k] > 0 else list_key[k]
+            key[k] = rest.pin[k] if rest.pin[k] > 0 else list_key[k]
         serial(key, problem, work, now, start, finish)
         for k in range(len(key)):
-            if L.pin[k] > 0 or start[k] > now:
+            if rest.pin[k] > 0 or start[k] > now:
                 continue
-            task = L.order[k]
-            if np.isnan(D.task[task].ready_time) or D.task[task].unstarted == 0:
+            task = rest.order[k]
+            if np.isnan(scratch.task[task].ready_time) or scratch.task[task].unstarted == 0:
                 continue
-            if not _has_room(P, D):
+            if not logs_have_room(P, scratch):
                 return GROW
-            node = _place(P, D, task)
+            node = choose_node(P, scratch, task)
             if node >= 0:
-                _start(P, D, truth, task, node, ZERO)
-        if D.counter[EVENTS] == 0:  # by rounding nothing would start now: what fits does
-            for k in range(D.counter[READY]):
-                task = D.ready[k]
-                if _fits_somewhere(P, D, task):
-                    if not _has_room(P, D):
+                start_task(P, scratch, truth, task, node, ZERO)
+        if scratch.counter[EVENTS] == 0:  # by rounding nothing would start now: what fits does
+            for k in range(scratch.counter[READY]):
+                task = scratch.ready[k]
+                if can_start(P, scratch, task):
+                    if not logs_have_room(P, scratch):
                         return GROW
-                    _start(P, D, truth, task, _place(P, D, task), ZERO)
+                    start_task(P, scratch, truth, task, choose_node(P, scratch, task), ZERO)
                     break
-        status = _advance(P, D)
+        status = advance_clock(P, scratch)
         if status != DECIDE:
             return status
 
@@ -145,15 +145,15 @@ class Rolling:
     """The lists of one replay: a batch on one pooled node (:func:`dagsched.policies.sampling.is_pooled`).
 
     Args:
-        desk: of the search.
+        workspace: of the search.
         sigma: of the durations, log scale.
         stream: words of the random stream.
     """
 
-    def __init__(self, desk: Desk, sigma: float, stream: np.random.SeedSequence) -> None:
-        self.desk = desk
-        replay = desk.simulator.replay
-        order = np.argsort(desk.whole.task["tie"])
+    def __init__(self, workspace: Workspace, sigma: float, stream: np.random.SeedSequence) -> None:
+        self.workspace = workspace
+        replay = workspace.simulator.replay
+        order = np.argsort(workspace.whole.task["tie"])
         duration, demand, need, *rest = pooled_problem(replay, order)
         self._rest = Rest(
             order, duration.astype(float), demand.astype(float), need.astype(float), np.zeros(len(order)),
@@ -169,7 +169,7 @@ class Rolling:
     def open(self, starts: FloatArray, budget: Budget) -> None:
         """Begin with known schedules ``[S, T]`` (starts in seconds, flat order) and improve them."""
         self._population = new_population(np.ascontiguousarray(starts[:, self._rest.order]), self._stream)
-        fold(self.desk.simulator.state, self._rest)
+        fold(self.workspace.simulator.state, self._rest)
         self._improve(budget)
 
     @property
@@ -182,23 +182,23 @@ class Rolling:
         status = PAUSED
         while status == PAUSED:
             status = search_budget(
-                self._population, self._lengths, self._problem, self._work, self.desk.simulator.now, MAKESPAN,
+                self._population, self._lengths, self._problem, self._work, self.workspace.simulator.now, MAKESPAN,
                 self._owners, self._rest.pin, budget, part,
             )  # fmt: skip
-        self.desk.view.counter[SIMULATIONS] += int(self._population.counter[PASSES]) - before
+        self.workspace.work.counter[SIMULATIONS] += int(self._population.counter[PASSES]) - before
 
     def roll(self) -> None:
         """Run the scratch from the root to its end by the best list."""
-        desk, key = self.desk, -self._population.best_start
+        workspace, key = self.workspace, -self._population.best_start
         status = GROW
         while status == GROW:
-            desk.restart()
+            workspace.restart()
             status = run_list(
-                desk.problem, desk.scratch, desk.truth, self._rest, self._problem, self._work, key,
+                workspace.problem, workspace.scratch, workspace.truth, self._rest, self._problem, self._work, key,
                 self._population.tries,
             )  # fmt: skip
             if status == GROW:
-                desk.regrow()
+                workspace.regrow()
 
     def decide(self, legal: IntArray, budget: Budget) -> int:
         """The next task of the best list that starts now, or WAIT.
@@ -206,7 +206,7 @@ class Rolling:
         Only a moment that has not been seen brings anything new. All moments until the next start share one budget,
         the first taking most of it.
         """
-        simulator, rest = self.desk.simulator, self._rest
+        simulator, rest = self.workspace.simulator, self._rest
         if simulator.now != self._seen:
             self._seen = simulator.now
             fold(simulator.state, rest)
@@ -215,7 +215,7 @@ class Rolling:
                 self._population, self._lengths, self._problem, self._work, simulator.now, MAKESPAN, self._owners,
                 rest.pin, budget, part,
             )  # fmt: skip
-            self.desk.view.counter[SIMULATIONS] += int(np.isfinite(self._population.value).sum())
+            self.workspace.work.counter[SIMULATIONS] += int(np.isfinite(self._population.value).sum())
             self._improve(budget, part)
         startable = np.flatnonzero(self._population.best_start <= simulator.now)
         tasks = rest.order[startable]
@@ -228,5 +228,5 @@ class Rolling:
 
 
 drop_stale(
-    run_list, kernel.__file__, rollout.__file__, sgs.__file__, race.__file__, neighbourhood.__file__, budget.__file__
+    run_list, kernel.__file__, rollout.__file__, sgs.__file__, race.__file__, lns_pooled.__file__, budget.__file__
 )

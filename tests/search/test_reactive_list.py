@@ -14,9 +14,11 @@ from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.schedule import WAIT, Schedule
-from dagsched.search import rolling
-from dagsched.search.base import RACED
-from dagsched.search.mcts import MctsPolicy, RaceSearcher
+from dagsched.search import reactive_list
+from dagsched.search.base_policies import RACED
+from dagsched.search.mcts import MctsPolicy
+from dagsched.search.race_decider import ListDecider
+from dagsched.search.stepwise import StepwiseRun
 from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
@@ -25,7 +27,7 @@ from tests.policies.leak import check_leak, decided_before
 from ..handmade import one_workflow
 from ..policies.test_sampling import random_project
 
-_left = rolling.expected_left
+_left = reactive_list.expected_left
 
 
 @njit
@@ -61,15 +63,14 @@ def run(replay: Replay, spec: str) -> Schedule:
     return schedule
 
 
-def searcher(replay: Replay, options: str) -> RaceSearcher:
+def searcher(replay: Replay, options: str) -> StepwiseRun:
     """After its first decision."""
     policy = make_policy(f"mcts-rules:{options}")
     assert isinstance(policy, MctsPolicy)
     simulator = Simulator(replay)
-    made = policy.searcher(simulator, "makespan")
-    made.run(1)
-    assert isinstance(made, RaceSearcher)
-    return made
+    steps = policy.stepwise(simulator, "makespan")
+    steps.advance(1)
+    return steps
 
 
 def room_left() -> Replay:
@@ -103,12 +104,13 @@ def test_what_runs_stays_where_it_is() -> None:
     looked = 0
     for seed in range(6):
         made = searcher(noisy(seed), "simulations=20")
-        while made.rolling is not None and not made.simulator.done:
-            made.run(1)
-            state, rest = made.simulator.state, made.rolling._rest
+        while isinstance(made.decider, ListDecider) and not made.simulator.done:
+            made.advance(1)
+            rolling = made.decider._rolling
+            state, rest = made.simulator.state, rolling._rest
             started = ~np.isnan(state.task["start"][rest.order]) & (rest.pin > 0)
             looked += int(started.sum())
-            assert (made.rolling._population.best_start[started] == made.rolling._seen).all()
+            assert (rolling._population.best_start[started] == rolling._seen).all()
     assert looked > 100
 
 
@@ -175,11 +177,13 @@ def test_a_tiny_budget_gives_legal_actions() -> None:
 )
 def test_elsewhere_it_is_a_race(changed: object) -> None:
     replay, options = changed(noisy(1))  # type: ignore[operator]
-    assert searcher(replay, f"simulations=8{options}").rolling is None
+    assert not isinstance(searcher(replay, f"simulations=8{options}").decider, ListDecider)
     run(replay, f"mcts-rules:simulations=8{options}")
 
 
 def test_much_noise_is_left_to_the_race() -> None:
     """At sigma = 2 estimates mean little; what leaves room for them loses to what starts whatever fits."""
-    used = sum(searcher(noisy(seed, sigma=2.0), "simulations=20").rolling is not None for seed in range(10))
+    used = sum(
+        isinstance(searcher(noisy(seed, sigma=2.0), "simulations=20").decider, ListDecider) for seed in range(10)
+    )
     assert used < 5

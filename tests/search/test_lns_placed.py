@@ -7,8 +7,8 @@ import pytest
 
 from dagsched.policies.sampling import objective_value
 from dagsched.replay import Replay
-from dagsched.search.contained import best_of, follow, roll_out
-from dagsched.search.nodes import NodeSearch
+from dagsched.search.lns_placed import NodeSearch
+from dagsched.search.seed_schedules import best_of, follow, roll_out
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
 

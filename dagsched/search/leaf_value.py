@@ -20,9 +20,9 @@ from dagsched.search.rollout import (
     MANY,
     OPEN,
     PAST,
-    _workflow_cost,
     cost,
     fill_buckets,
+    workflow_cost,
 )
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, NOW, cold, go_by_priority, inner
@@ -81,111 +81,111 @@ def refit(leaf: Leaf, ridge: float = 1e-3) -> None:
 
 
 @inner
-def _summarise(P, D, V, E):  # type: ignore[no-untyped-def]
+def _summarise(P, scratch, work, leaf):  # type: ignore[no-untyped-def]
     """Fill the features; returns what is known of the cost already."""
-    now = D.clock[NOW]
-    first = V.counter[FIRST_WORKFLOW]
-    known = V.amount[PAST]
+    now = scratch.clock[NOW]
+    first = work.counter[FIRST_WORKFLOW]
+    known = work.amount[PAST]
     for w in range(first, len(P.workflow)):
-        E.path[w], E.area[w], V.last[w] = -1.0, 0.0, -np.inf
-    for k in range(V.counter[OPEN]):
-        task = V.open[k]
+        leaf.path[w], leaf.area[w], work.last[w] = -1.0, 0.0, -np.inf
+    for k in range(work.counter[OPEN]):
+        task = work.open[k]
         w = P.task[task].workflow
-        if not np.isnan(D.task[task].finish):
-            V.last[w] = max(V.last[w], D.task[task].finish)
-        elif D.task[task].unstarted > 0:
-            E.path[w] = max(E.path[w], P.task[task].bottom)
-            E.area[w] += P.task[task].area * D.task[task].unstarted / len(P.node_group)
-        elif D.task[task].last_alloc >= 0:
-            left = D.alloc[D.task[task].last_alloc].finish - now
-            E.path[w] = max(E.path[w], left + P.task[task].bottom - P.task[task].fastest)
+        if not np.isnan(scratch.task[task].finish):
+            work.last[w] = max(work.last[w], scratch.task[task].finish)
+        elif scratch.task[task].unstarted > 0:
+            leaf.path[w] = max(leaf.path[w], P.task[task].bottom)
+            leaf.area[w] += P.task[task].area * scratch.task[task].unstarted / len(P.node_group)
+        elif scratch.task[task].last_alloc >= 0:
+            left = scratch.alloc[scratch.task[task].last_alloc].finish - now
+            leaf.path[w] = max(leaf.path[w], left + P.task[task].bottom - P.task[task].fastest)
     for k in range(FEATURES):
-        E.feature[k] = 0.0
-    E.feature[5] = 1.0
+        leaf.feature[k] = 0.0
+    leaf.feature[5] = 1.0
     count, longest, total = 0, 0.0, 0.0
     for w in range(first, len(P.workflow)):
-        if E.path[w] < 0:
-            if V.last[w] > -np.inf:
-                known += _workflow_cost(P, V, w, V.last[w])
+        if leaf.path[w] < 0:
+            if work.last[w] > -np.inf:
+                known += workflow_cost(P, work, w, work.last[w])
             continue
-        longest, total = max(longest, E.path[w]), total + E.area[w]
+        longest, total = max(longest, leaf.path[w]), total + leaf.area[w]
         at = count
-        while at > 0 and E.area[E.rank[at - 1]] > E.area[w]:
-            E.rank[at] = E.rank[at - 1]
+        while at > 0 and leaf.area[leaf.rank[at - 1]] > leaf.area[w]:
+            leaf.rank[at] = leaf.rank[at - 1]
             at -= 1
-        E.rank[at] = w
+        leaf.rank[at] = w
         count += 1
-    if V.kind[0] == MAKESPAN:
-        E.feature[0], E.feature[1] = longest, total
+    if work.kind[0] == MAKESPAN:
+        leaf.feature[0], leaf.feature[1] = longest, total
         return now
     ahead = 0.0
     for k in range(count):
-        w = E.rank[k]
-        ahead += E.area[w]
-        if V.kind[0] == FLOW_TIME:
-            known += V.weight[w] * (now - P.workflow[w].arrival)
-            E.feature[0] += V.weight[w] * E.path[w]
-            E.feature[1] += V.weight[w] * ahead
-            E.feature[2] += V.weight[w] * np.sqrt(E.path[w] * ahead)
-            E.feature[3] += V.weight[w]
+        w = leaf.rank[k]
+        ahead += leaf.area[w]
+        if work.kind[0] == FLOW_TIME:
+            known += work.weight[w] * (now - P.workflow[w].arrival)
+            leaf.feature[0] += work.weight[w] * leaf.path[w]
+            leaf.feature[1] += work.weight[w] * ahead
+            leaf.feature[2] += work.weight[w] * np.sqrt(leaf.path[w] * ahead)
+            leaf.feature[3] += work.weight[w]
         else:
-            slack = V.deadline[w] - now - E.path[w]
-            per = 1.0 / max(E.path[w], 1e-9)
-            E.feature[0] += slack < 0
-            E.feature[1] += max(0.0, 1.0 - max(slack * per, 0.0))
-            E.feature[2] += max(0.0, 1.0 - max(slack, 0.0) / max(ahead, 1e-9))
-            E.feature[3] += max(-slack, 0.0) * per
-    E.feature[4] = total * count
+            slack = work.deadline[w] - now - leaf.path[w]
+            per = 1.0 / max(leaf.path[w], 1e-9)
+            leaf.feature[0] += slack < 0
+            leaf.feature[1] += max(0.0, 1.0 - max(slack * per, 0.0))
+            leaf.feature[2] += max(0.0, 1.0 - max(slack, 0.0) / max(ahead, 1e-9))
+            leaf.feature[3] += max(-slack, 0.0) * per
+    leaf.feature[4] = total * count
     return known
 
 
 @cold
-def _roll(P, D, truth, B, most):  # type: ignore[no-untyped-def]
+def _roll(P, scratch, truth, buckets, most):  # type: ignore[no-untyped-def]
     """Go on by priority; a function of its own, for three copies within :func:`finish` take minutes to compile."""
-    return go_by_priority(P, D, truth, B, most)
+    return go_by_priority(P, scratch, truth, buckets, most)
 
 
 @cold
-def finish(P, D, V, B, E, truth, found):  # type: ignore[no-untyped-def]
+def finish(P, scratch, work, buckets, leaf, truth, found):  # type: ignore[no-untyped-def]
     """End a simulation from the scratch's state; returns (status, cost, whether the cost is that of a schedule).
 
     ``found`` is the least cost known; a simulation that is unlikely to get below is worth what the value says. Minus
     infinity: every one is, since costs are compared with each other.
     """
-    fill_buckets(D, B)
-    if E.counter[MODE] == ROLLOUT:
-        status = _roll(P, D, truth, B, MANY)
-        return status, cost(P, D, V), True
-    status = _roll(P, D, truth, B, E.counter[HORIZON])
+    fill_buckets(scratch, buckets)
+    if leaf.counter[MODE] == ROLLOUT:
+        status = _roll(P, scratch, truth, buckets, MANY)
+        return status, cost(P, scratch, work), True
+    status = _roll(P, scratch, truth, buckets, leaf.counter[HORIZON])
     if status != DECIDE:
-        return status, cost(P, D, V), True
-    known = _summarise(P, D, V, E)
+        return status, cost(P, scratch, work), True
+    known = _summarise(P, scratch, work, leaf)
     predicted = known
     for k in range(FEATURES):
-        predicted += E.weights[k] * E.feature[k]
-    turn = E.counter[TURN] + 1
-    every = 2 if E.counter[MODE] == MIX else _TEACH_EVERY
-    if E.counter[FITTED] and turn % every != 0:
+        predicted += leaf.weights[k] * leaf.feature[k]
+    turn = leaf.counter[TURN] + 1
+    every = 2 if leaf.counter[MODE] == MIX else _TEACH_EVERY
+    if leaf.counter[FITTED] and turn % every != 0:
         if not np.isfinite(predicted):
-            E.counter[BROKEN] += 1
-        elif predicted - _DOUBT * np.sqrt(E.error[0] / max(E.error[1], 1.0)) > found:
-            E.counter[CUT] += 1
-            E.counter[TURN] = turn
+            leaf.counter[BROKEN] += 1
+        elif predicted - _DOUBT * np.sqrt(leaf.error[0] / max(leaf.error[1], 1.0)) > found:
+            leaf.counter[CUT] += 1
+            leaf.counter[TURN] = turn
             return DONE, predicted, False
-    status = _roll(P, D, truth, B, MANY)
+    status = _roll(P, scratch, truth, buckets, MANY)
     if status != DONE:
         return status, np.inf, True
-    E.counter[TURN] = turn
-    value = cost(P, D, V)
+    leaf.counter[TURN] = turn
+    value = cost(P, scratch, work)
     for k in range(FEATURES):
-        E.targets[k] += E.feature[k] * (value - known)
+        leaf.targets[k] += leaf.feature[k] * (value - known)
         for j in range(FEATURES):
-            E.moments[k, j] += E.feature[k] * E.feature[j]
-    taught = E.counter[FITTED] and np.isfinite(predicted)
+            leaf.moments[k, j] += leaf.feature[k] * leaf.feature[j]
+    taught = leaf.counter[FITTED] and np.isfinite(predicted)
     if taught:
-        E.error[0] = 0.99 * E.error[0] + (predicted - value) ** 2
-        E.error[1] = 0.99 * E.error[1] + 1.0
-    E.counter[TAUGHT] += 1
+        leaf.error[0] = 0.99 * leaf.error[0] + (predicted - value) ** 2
+        leaf.error[1] = 0.99 * leaf.error[1] + 1.0
+    leaf.counter[TAUGHT] += 1
     if taught and found == -np.inf:  # to be compared with predictions
         return DONE, predicted, False
     return DONE, value, True

@@ -12,8 +12,8 @@ from dagsched.graph import lower_bound
 from dagsched.policies import sgs
 from dagsched.policies.sampling import plan_from_starts, pooled_problem
 from dagsched.replay import Replay
-from dagsched.search.contained import follow
-from dagsched.search.neighbourhood import Neighbourhood
+from dagsched.search.lns_pooled import Neighbourhood
+from dagsched.search.seed_schedules import follow
 from dagsched.simulator.validate import validate
 from dagsched.workflow import FloatArray
 
