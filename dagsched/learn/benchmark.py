@@ -11,9 +11,9 @@ import numpy as np
 
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.generate.suite import Split, Suite
-from dagsched.learn.arena import Arena
-from dagsched.learn.confirm import Difference, checkpoint_costs, difference
-from dagsched.learn.standard import rule_costs, standard_rules
+from dagsched.learn.baselines import rule_costs, standard_rules
+from dagsched.learn.episode_runner import EpisodeRunner
+from dagsched.learn.holdout import Difference, checkpoint_costs, difference
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.models.index import choose
 from dagsched.objective import ObjectiveName
@@ -135,5 +135,5 @@ def _costs(
     for path, members in places.items():
         loaded = load_checkpoint(path)
         digests.append(loaded.digest)
-        costs[members] = checkpoint_costs(loaded, [Arena(replays[k], objective) for k in members], threads)
+        costs[members] = checkpoint_costs(loaded, [EpisodeRunner(replays[k], objective) for k in members], threads)
     return costs, tuple(digests)

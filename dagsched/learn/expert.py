@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dagsched.learn.config_sections import ExpertSection
 from dagsched.learn.lookahead import Lookahead
-from dagsched.learn.rollout import NetworkArena, Trajectory, only
+from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, only
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch
 from dagsched.nn.masked import masked_categorical
@@ -26,12 +26,12 @@ from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
 from dagsched.workflow import FloatArray, IntArray
 
-MOST_ADVANTAGE = 5.0
+MAX_ADVANTAGE = 5.0
 """Advantages are clipped at so many of their root mean square: one unlucky future must not decide a step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Looked:
+class LookaheadRun:
     """A run and what looking ahead said of some of its decisions.
 
     Attributes:
@@ -53,37 +53,37 @@ class Looked:
         return np.asarray(-np.minimum(rows, np.nan_to_num(self.waits)) / (self.trajectory.cost or np.nan))
 
 
-def look_ahead(arena: NetworkArena, settings: ExpertSection, seed: int) -> Looked:
-    """A sampled run of the policy that the arena has, looking ahead from some of its decisions."""
+def look_ahead(runner: NetworkEpisodeRunner, settings: ExpertSection, seed: int) -> LookaheadRun:
+    """A sampled run of the policy that the runner has, looking ahead from some of its decisions."""
     rng = np.random.default_rng(seed)
-    ahead = Lookahead(arena, settings.arrivals, network=settings.follow == "network")
-    share = min(1.0, settings.decisions / len(arena.arena.replay))
+    ahead = Lookahead(runner, settings.arrivals, network=settings.follow == "network")
+    share = min(1.0, settings.decisions / len(runner.inner.replay))
     places: list[int] = []
     rows: list[FloatArray] = []
     waits: list[float] = []
-    arena.begin(seed=seed, temperature=settings.temperature)
-    while arena.go_on(int(rng.geometric(share)) - 1, record=False) and _at_decision(arena):
-        if arena.arena.simulator.is_forced:
-            arena.go_on(1, record=False)
+    runner.begin(seed=seed, temperature=settings.temperature)
+    while runner.go_on(int(rng.geometric(share)) - 1, record=False) and _at_decision(runner):
+        if runner.inner.simulator.is_forced:
+            runner.go_on(1, record=False)
             continue
-        tasks, logits = arena.logits()
+        tasks, logits = runner.logits()
         legal = np.flatnonzero(np.isfinite(logits))
         if len(legal) > 1:
             tried = _tried(logits, legal, settings, rng)
             cost = np.full(len(logits), np.nan)
             cost[tried] = ahead.costs(np.append(tasks, WAIT)[tried])
             cost -= cost[tried[0]]
-            places.append(arena.recorded)
+            places.append(runner.recorded)
             rows.append(cost[:-1])
             waits.append(float(cost[-1]))
-        arena.go_on(1, record=len(legal) > 1)  # a sampled WAIT records decisions after it, too: not in `places`
-    trajectory = only(arena.trajectory(arena.arena.cost(), seed), np.array(places, np.int64))
-    return Looked(trajectory, np.concatenate([np.zeros(0), *rows]), np.array(waits))
+        runner.go_on(1, record=len(legal) > 1)  # a sampled WAIT records decisions after it, too: not in `places`
+    trajectory = only(runner.trajectory(runner.inner.cost(), seed), np.array(places, np.int64))
+    return LookaheadRun(trajectory, np.concatenate([np.zeros(0), *rows]), np.array(waits))
 
 
-def _at_decision(arena: NetworkArena) -> bool:
+def _at_decision(runner: NetworkEpisodeRunner) -> bool:
     """Let time pass until a task is eligible; False if the run ends before."""
-    inner = arena.arena
+    inner = runner.inner
     return kernel.any_eligible(inner.problem, inner.simulator.state) or inner.simulator.advance()
 
 
@@ -94,7 +94,7 @@ def _tried(logits: FloatArray, legal: IntArray, settings: ExpertSection, rng: np
     return legal[np.argsort(-score, kind="stable")[: settings.actions]]
 
 
-def advantages(looked: Sequence[Looked]) -> tuple[FloatArray, FloatArray]:
+def advantages(looked: Sequence[LookaheadRun]) -> tuple[FloatArray, FloatArray]:
     """``[N]`` of the rows and ``[D]`` of WAIT over all runs, in units of their root mean square; NaN = not tried.
 
     Runs are weighted by their number of tasks: a decision of a long run stands for more that were not looked at.
@@ -102,7 +102,7 @@ def advantages(looked: Sequence[Looked]) -> tuple[FloatArray, FloatArray]:
     rows = np.concatenate([run.rows * len(run.trajectory.replay) for run in looked])
     waits = np.concatenate([run.waits * len(run.trajectory.replay) for run in looked])
     scale = max(float(np.sqrt(np.nanmean(np.concatenate([rows, waits]) ** 2))), 1e-12)
-    return tuple(np.clip(part / scale, -MOST_ADVANTAGE, MOST_ADVANTAGE) for part in (rows, waits))  # type: ignore[return-value]
+    return tuple(np.clip(part / scale, -MAX_ADVANTAGE, MAX_ADVANTAGE) for part in (rows, waits))  # type: ignore[return-value]
 
 
 def all_action_loss(

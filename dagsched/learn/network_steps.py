@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dagsched.learn.arena import Arena
 from dagsched.learn.config_sections import ExpertSection, ImitateSection, SelfLabelSection
+from dagsched.learn.demonstrations import record_rule
+from dagsched.learn.episode_runner import EpisodeRunner
 from dagsched.learn.expert import advantages, learn
 from dagsched.learn.imitation import imitate
 from dagsched.learn.learner import Learner
 from dagsched.learn.ppo import advantages_of, ppo_update
 from dagsched.learn.ppo_settings import PPOSettings
-from dagsched.learn.record import record_rule
-from dagsched.learn.rollout import NetworkArena, Trajectory, only
+from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, only
 from dagsched.learn.self_label import best_of
 from dagsched.workflow import FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class Outcome:
 def ppo_step(
     learner: Learner,
     optimiser: torch.optim.Optimizer,
-    arenas: Sequence[NetworkArena],
+    runners: Sequence[NetworkEpisodeRunner],
     settings: PPOSettings,
     rng: np.random.Generator,
     progress: float,
@@ -50,8 +50,8 @@ def ppo_step(
     """Several rollouts of each instance, then PPO on their decisions; ``progress`` in [0, 1] drives the schedules."""
     temperature, rate = settings.temperature_at(progress), settings.learning_rate_at(progress)
     set_rate(optimiser, rate)
-    played = _play(learner, arenas, settings, rng, temperature)
-    scalars = rollout_scalars(played.runs, arenas[0].arena.objective)
+    played = _play(learner, runners, settings, rng, temperature)
+    scalars = rollout_scalars(played.runs, runners[0].inner.objective)
     scalars |= {"train/learning_rate": rate, "train/temperature": temperature}
     decisions = sum(run.length for run in played.runs)
     if not any(len(index) for index in played.kept):
@@ -63,7 +63,7 @@ def ppo_step(
         [run.reward for run in played.runs],
         [run.time for run in played.runs],
         np.array([run.cost for run in played.runs]),
-        np.repeat(np.arange(len(arenas)), settings.rollouts),
+        np.repeat(np.arange(len(runners)), settings.rollouts),
         values,
         settings,
     )
@@ -106,18 +106,18 @@ class _Played:
 
 def _play(
     learner: Learner,
-    arenas: Sequence[NetworkArena],
+    runners: Sequence[NetworkEpisodeRunner],
     settings: PPOSettings,
     rng: np.random.Generator,
     temperature: float,
 ) -> _Played:
     """Collect instance after instance, so that the rows of a few rollouts at most are held in full."""
-    seeds = learner.seeds(rng, len(arenas), settings.rollouts)
-    most = max(1, settings.decisions // (len(arenas) * settings.rollouts))
+    seeds = learner.seeds(rng, len(runners), settings.rollouts)
+    most = max(1, settings.decisions // (len(runners) * settings.rollouts))
     played = _Played([], [], [])
-    for first in range(0, len(arenas), learner.threads):
+    for first in range(0, len(runners), learner.threads):
         part = slice(first, first + learner.threads)
-        for group in learner.sample(arenas[part], seeds[part], temperature=temperature):
+        for group in learner.sample(runners[part], seeds[part], temperature=temperature):
             for t in group:
                 index = np.arange(len(t))
                 if len(t) > most:
@@ -131,15 +131,15 @@ def _play(
 def self_label_step(
     learner: Learner,
     optimiser: torch.optim.Optimizer,
-    arenas: Sequence[NetworkArena],
+    runners: Sequence[NetworkEpisodeRunner],
     settings: SelfLabelSection,
     rng: np.random.Generator,
 ) -> Outcome:
     """N rollouts of each instance, then cross-entropy on the best ones that beat the greedy policy."""
     set_rate(optimiser, settings.learning_rate)
-    greedy = learner.greedy(arenas)
-    seeds = learner.seeds(rng, len(arenas), settings.rollouts)
-    groups = learner.sample(arenas, seeds, temperature=settings.temperature, record=False)
+    greedy = learner.greedy(runners)
+    seeds = learner.seeds(rng, len(runners), settings.rollouts)
+    groups = learner.sample(runners, seeds, temperature=settings.temperature, record=False)
     labels = best_of([[t.cost for t in group] for group in groups], greedy)
     runs = [t for group in groups for t in group]
     scalars = {
@@ -149,7 +149,7 @@ def self_label_step(
         "label/improved": labels.improved,
     }
     again = learner.sample(
-        [arenas[k] for k in labels.instances],
+        [runners[k] for k in labels.instances],
         [[seeds[k][n]] for k, n in zip(labels.instances, labels.chosen, strict=True)],
         temperature=settings.temperature,
     )
@@ -173,7 +173,7 @@ def self_label_step(
 def imitate_step(
     learner: Learner,
     optimiser: torch.optim.Optimizer,
-    arenas: Sequence[Arena],
+    runners: Sequence[EpisodeRunner],
     settings: ImitateSection,
     rng: np.random.Generator,
 ) -> Outcome:
@@ -181,7 +181,7 @@ def imitate_step(
     set_rate(optimiser, settings.learning_rate)
     columns, wait = learner.config.columns, learner.config.wait
     recorded = [
-        record_rule(arena, settings.rule, learner.base, learner.normaliser, columns, wait=wait) for arena in arenas
+        record_rule(runner, settings.rule, learner.base, learner.normaliser, columns, wait=wait) for runner in runners
     ]
     scalars = {"rollout/ep_rew_mean": -float(np.mean([r.cost for r in recorded]))}
     kept = [r for r in recorded if len(r.action)]
@@ -196,7 +196,7 @@ def imitate_step(
 def expert_step(
     learner: Learner,
     optimiser: torch.optim.Optimizer,
-    arenas: Sequence[NetworkArena],
+    runners: Sequence[NetworkEpisodeRunner],
     settings: ExpertSection,
     rng: np.random.Generator,
     progress: float,
@@ -204,7 +204,7 @@ def expert_step(
     """Look ahead on the way of a run of each instance, then learn from what that says."""
     rate = settings.learning_rate_at(progress)
     set_rate(optimiser, rate)
-    looked = learner.look_ahead(arenas, rng.integers(1, 2**62, len(arenas)).tolist(), settings)
+    looked = learner.look_ahead(runners, rng.integers(1, 2**62, len(runners)).tolist(), settings)
     runs = [run.trajectory for run in looked]
     gains = np.concatenate([run.gains() for run in looked])
     scalars = {

@@ -19,7 +19,7 @@ from typing import Any
 from dagsched.errors import ConfigError
 from dagsched.features.schema import schema_hash
 from dagsched.files import exists, is_dir, write_atomic
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 from dagsched.locks import NAME as LOCK
 from dagsched.locks import FolderLock
 from dagsched.models.folder import read_folder, restore_folders, write_folder

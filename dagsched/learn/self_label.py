@@ -13,7 +13,7 @@ import numpy as np
 
 from dagsched.workflow import FloatArray
 
-LEAST_GAIN = 1e-9
+MIN_GAIN = 1e-9
 """Share of the greedy cost by which a rollout must be better."""
 
 
@@ -46,7 +46,7 @@ def best_of(costs: Sequence[Sequence[float]], greedy: FloatArray) -> Labels:
     gain = 0.0
     for k, group in enumerate(costs):
         best = int(np.argmin(group))
-        if group[best] < greedy[k] * (1 - LEAST_GAIN):
+        if group[best] < greedy[k] * (1 - MIN_GAIN):
             instances.append(k)
             chosen.append(best)
             gain += 1 - group[best] / float(greedy[k])

@@ -18,20 +18,20 @@ import torch
 from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser
 from dagsched.generate.suite import Split
-from dagsched.learn.arena import Arena, linear_costs
-from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import Stage, start_folder
-from dagsched.learn.confirm import Confirmation, confirm
-from dagsched.learn.evolve import EvolveSettings, Progress, evolve
-from dagsched.learn.instances import Source, open_source, replays_of
-from dagsched.learn.judge import Judge
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
+from dagsched.learn.evolve import EvolveSettings, Generation, evolve
+from dagsched.learn.holdout import Confirmation, confirm
+from dagsched.learn.initialise import calibrate_scale, fit_normaliser, open_start, require_choice
+from dagsched.learn.instances import InstanceSource, open_source, replays_of
 from dagsched.learn.learner import Learner
-from dagsched.learn.logging import Log
 from dagsched.learn.network_steps import Outcome, expert_step, imitate_step, ppo_step, self_label_step
-from dagsched.learn.preparation import calibrate_scale, fit_normaliser, open_start, require_choice
-from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.learn.run_folder import STATE, RunFolder
+from dagsched.learn.tensorboard_log import TensorBoardLog
+from dagsched.learn.train_config import TrainConfig
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.learn.validation import Validation
 from dagsched.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
@@ -102,7 +102,7 @@ class Trainer:
 
     def _open(self, trace: Path | None, command: str, *, resume: bool) -> None:
         config = self.config
-        self.source: Source = open_source(config, trace)
+        self.source: InstanceSource = open_source(config, trace)
         self.objective = self.source.objective
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.state = TrainerState()
@@ -129,14 +129,14 @@ class Trainer:
         """
         config, state = self.config, self.state
         self._clock = time.monotonic() - state.elapsed
-        self._log = Log(self.folder.tensorboard, state.total + 1 if state.total else None)
+        self._log = TensorBoardLog(self.folder.tensorboard, state.total + 1 if state.total else None)
         try:
-            self._judge = Judge(
+            self.validation = Validation(
                 self._held, self.objective, self.folder, config.validation.rules, config.threads,
                 lambda done, total: self._tell("rules", done, total, ""),
             )  # fmt: skip
             if not state.history:
-                self._consider("rule", *self._judge.linear(self.start))
+                self._consider("rule", *self.validation.linear(self.start))
             while state.stage < len(config.stages):
                 stage = config.stages[state.stage]
                 ended = self._evolve(stop) if stage == "evolve" else self._train_network(stage, stop)
@@ -162,13 +162,13 @@ class Trainer:
             section.steps, section.population, section.instances, section.refresh, section.sigma,
             section.validate_every, self.config.features.blocks, self.config.threads,
         )  # fmt: skip
-        require_choice(self._arenas("evolve", 0, PREPARED), self.start)
+        require_choice(self._runners("evolve", 0, PREPARED), self.start)
         best = np.inf
         weights = self.start
         total = section.steps * section.seeds
         for number in range(section.seeds):
             seed = self.config.seed * 1000 + number
-            for found in evolve(self.start, self._training, self._judge.arenas, settings, seed=seed, stop=stop):
+            for found in evolve(self.start, self._training, self.validation.runners, settings, seed=seed, stop=stop):
                 state.step = number * section.steps + found.step
                 state.total = before + state.step
                 scalars = {
@@ -182,14 +182,14 @@ class Trainer:
                 self._tell("evolve", state.step, total, self._evolved_so_far(found))
             if stop():
                 break
-        judged = self._judge.linear(weights)
+        judged = self.validation.linear(weights)
         if state.step == total:
             state.reached, state.evolved = 0, weights.tolist()
             self._consider("evolved", *judged)
             return True
         state.reached, state.evolved = state.total, weights.tolist()
         if known[1] is not None:
-            earlier = self._judge.linear(np.array(known[1]))
+            earlier = self.validation.linear(np.array(known[1]))
             if earlier[0].mean() <= judged[0].mean():  # an attempt before this one found as good a priority
                 (state.reached, state.evolved), judged = known, earlier
         state.step, state.total = 0, before
@@ -199,7 +199,7 @@ class Trainer:
         self._consider("evolved", *judged)
         return False
 
-    def _evolved_so_far(self, found: Progress) -> str:
+    def _evolved_so_far(self, found: Generation) -> str:
         """How the kept priority stands against the start; a share only where the start costs something everywhere."""
         if self._start_costs:
             return f"{found.validation - 1:+.2%} against {self.config.start}"
@@ -231,10 +231,10 @@ class Trainer:
     def _step(self, stage: Stage, learner: Learner, optimiser: torch.optim.Optimizer, section: Any) -> Outcome:
         step = self.state.step
         rng = np.random.default_rng([self.config.seed, _STAGE_IDS[stage], step])
-        arenas = self._arenas(stage, step * section.instances, section.instances)
+        runners = self._runners(stage, step * section.instances, section.instances)
         if stage == "imitate":
-            return imitate_step(learner, optimiser, arenas, section, rng)
-        networks = [NetworkArena(arena) for arena in arenas]
+            return imitate_step(learner, optimiser, runners, section, rng)
+        networks = [NetworkEpisodeRunner(runner) for runner in runners]
         progress = step / max(1, section.steps - 1)
         if stage == "ppo":
             return ppo_step(learner, optimiser, networks, section, rng, progress)
@@ -246,12 +246,12 @@ class Trainer:
         """An untrained network on the base priority: the start rule or what evolve found."""
         config, state = self.config, self.state
         base = np.array(state.evolved) if state.evolved and config.network.base == "evolved" else self.start
-        arenas = self._arenas("evolve", 0, PREPARED)
+        runners = self._runners("evolve", 0, PREPARED)
         scale = config.network.scale
         if scale == "auto":
-            scale = calibrate_scale(arenas, base, config.network.entropy)
+            scale = calibrate_scale(runners, base, config.network.entropy)
         state.scale = float(scale)
-        return self._learner(base, fit_normaliser(arenas, base), float(scale))
+        return self._learner(base, fit_normaliser(runners, base), float(scale))
 
     def _learner(self, base: FloatArray, normaliser: Normaliser, scale: float) -> Learner:
         shape = self.config.network.resolved(self.config.features, scale)
@@ -260,13 +260,13 @@ class Trainer:
     # ------------------------------------------------------------------ validation
 
     def _validate(self, stage: Stage, learner: Learner) -> str:
-        """Judge the network as it is, and save the run."""
+        """Validation the network as it is, and save the run."""
         state, section = self.state, self.config.section(stage)
         temperature = getattr(section, "temperature", 1.0)
         if stage == "ppo":
             temperature = section.temperature_at(state.step / max(1, section.steps - 1))
         seed = (self.config.seed, state.total)
-        costs, schedule, beside = self._judge.network(learner, self.config.validation.samples, temperature, seed)
+        costs, schedule, beside = self.validation.network(learner, self.config.validation.samples, temperature, seed)
         note = self._consider("ppo", costs, schedule, beside)
         self._save()
         return note
@@ -274,7 +274,7 @@ class Trainer:
     def _consider(
         self, kind: str, costs: FloatArray, schedule: Schedule, beside: Mapping[str, float] | None = None
     ) -> str:
-        return self._judge.consider(
+        return self.validation.consider(
             self.state, self._log, kind, costs, schedule, beside or {}, lambda: self._checkpoint(kind)
         )
 
@@ -296,7 +296,7 @@ class Trainer:
             "start": self.config.start,
             "stages": list(self.config.stages),
             "step": self.state.total,
-            "validation": {"instances": len(self._judge.arenas), **self.state.best},
+            "validation": {"instances": len(self.validation.runners), **self.state.best},
             "command": self._command,
         }
 
@@ -305,7 +305,7 @@ class Trainer:
         best = self.state.best
         self._tell("confirm", 0, 1, "")
         chosen = load_checkpoint(self.folder.best)
-        rules = tuple(self._judge.rules.costs)
+        rules = tuple(self.validation.rules.costs)
         found = confirm(
             chosen, self._held_out("confirm"), self.objective, rules, self._trained_start(chosen), self.config.threads
         )
@@ -336,14 +336,14 @@ class Trainer:
 
     # ------------------------------------------------------------------ instances, state
 
-    def _arenas(self, stage: Stage, first: int, count: int) -> list[Arena]:
+    def _runners(self, stage: Stage, first: int, count: int) -> list[EpisodeRunner]:
         """Training instances; each stage has its own."""
         block = _STAGE_IDS[stage] * _SPLIT_BLOCK
-        return [Arena(self.source.replay("train", block + first + k), self.objective) for k in range(count)]
+        return [EpisodeRunner(self.source.replay("train", block + first + k), self.objective) for k in range(count)]
 
-    def _training(self, number: int) -> Arena:
+    def _training(self, number: int) -> EpisodeRunner:
         """Instance ``number`` of the evolve stage."""
-        return self._arenas("evolve", number, 1)[0]
+        return self._runners("evolve", number, 1)[0]
 
     def _wanted(self, split: Split) -> int:
         return self.config.validation.instances if split == "validation" else self.config.validation.confirm
@@ -387,8 +387,8 @@ class Trainer:
         Raises:
             ConfigError: where it costs nothing at all: no model could be better, and none be chosen.
         """
-        arenas = [Arena(replay, self.objective) for replay in self._held]
-        costs = linear_costs(self.start[None], arenas, self.config.threads)[0]
+        runners = [EpisodeRunner(replay, self.objective) for replay in self._held]
+        costs = linear_costs(self.start[None], runners, self.config.threads)[0]
         if not costs.any():
             raise ConfigError(
                 f"validation: under the start {self.config.start} each of {len(costs)} instances costs 0 "

@@ -14,11 +14,11 @@ from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, MOST_CANDIDATES, NODE_FEATURES, TASK_NAMES, columns
 from dagsched.generate.suite import Suite
-from dagsched.learn.arena import Arena, linear_costs
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
 from dagsched.learn.learner import Learner
 from dagsched.learn.network_steps import ppo_step
 from dagsched.learn.ppo_settings import PPOSettings
-from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.models.checkpoint import Checkpoint, load_checkpoint
 from dagsched.models.index import choose
 from dagsched.nn.config import NetworkConfig
@@ -74,12 +74,12 @@ def measure_speed(options: Namespace) -> None:
     for name in (*NETWORKS, "online-tpch-like", "rcpsp-60", "rcpsp-120"):
         suite = Suite.load(name)
         count = options.limit or (16 if suite.objective == "makespan" else 8)
-        arenas = [Arena(suite.replay("train", k), suite.objective) for k in range(count)]
+        runners = [EpisodeRunner(suite.replay("train", k), suite.objective) for k in range(count)]
         base = start_weights("lft" if suite.objective == "makespan" else "srw")
-        length = sum(_decisions(arena, base) for arena in arenas)
+        length = sum(_decisions(runner, base) for runner in runners)
         vectors = np.tile(base, (max(1, 40_000 // length), 1))
         for threads in sorted({1, options.threads}):
-            took = _best_time(partial(linear_costs, vectors, arenas, threads))
+            took = _best_time(partial(linear_costs, vectors, runners, threads))
             row(
                 name,
                 "evolve",
@@ -88,20 +88,20 @@ def measure_speed(options: Namespace) -> None:
                 f"{count} instances, {length // count} decisions each",
             )
             if name in NETWORKS:
-                _speed_of_ppo(name, arenas[: NETWORKS[name]], base, threads, options)
+                _speed_of_ppo(name, runners[: NETWORKS[name]], base, threads, options)
 
 
-def _speed_of_ppo(name: str, arenas: list[Arena], base: np.ndarray, threads: int, options: Namespace) -> None:
+def _speed_of_ppo(name: str, runners: list[EpisodeRunner], base: np.ndarray, threads: int, options: Namespace) -> None:
     import torch
 
     torch.set_num_threads(1)
-    found = _checkpoint(arenas[0].replay, options)
+    found = _checkpoint(runners[0].replay, options)
     assert found.network is not None
     learner = Learner(found.network, base, found.normaliser, threads=threads)
     learner.load(found.tensors)
-    networks = [NetworkArena(arena) for arena in arenas]
-    settings = PPOSettings(instances=len(arenas), rollouts=8, epochs=3, target_kl=None)  # no step ends early
-    seeds = learner.seeds(np.random.default_rng(0), len(arenas), settings.rollouts)
+    networks = [NetworkEpisodeRunner(runner) for runner in runners]
+    settings = PPOSettings(instances=len(runners), rollouts=8, epochs=3, target_kl=None)  # no step ends early
+    seeds = learner.seeds(np.random.default_rng(0), len(runners), settings.rollouts)
     learner.sample(networks, seeds, temperature=1.0)
     began = time.perf_counter()
     runs = [t for group in learner.sample(networks, seeds, temperature=1.0) for t in group]
@@ -189,9 +189,9 @@ def _checkpoint(replay: Replay, options: Namespace) -> Checkpoint:
     return learner.checkpoint("makespan", {})
 
 
-def _decisions(arena: Arena, base: np.ndarray) -> int:
-    arena.run_linear(base)
-    return int(arena.simulator.state.counter[kernel.DECISIONS])
+def _decisions(runner: EpisodeRunner, base: np.ndarray) -> int:
+    runner.run_linear(base)
+    return int(runner.simulator.state.counter[kernel.DECISIONS])
 
 
 def _best_time(work, rounds: int = 5) -> float:  # type: ignore[no-untyped-def]

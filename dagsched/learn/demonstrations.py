@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dagsched.features import kernel as features
 from dagsched.features.builder import Normaliser
 from dagsched.features.schema import CLIP
-from dagsched.learn.arena import Arena, Observer
+from dagsched.learn.episode_runner import EpisodeRunner, Observer
 from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT
@@ -21,7 +21,7 @@ from dagsched.workflow import FloatArray, IntArray
 
 
 @dataclass(slots=True)
-class Recorded:
+class Demonstration:
     """Decisions of any rule, in the form of a rollout's trajectory (see ``dagsched.learn.rollout.Trajectory``)."""
 
     replay: Replay
@@ -40,24 +40,30 @@ class Recorded:
 
 
 def record_rule(
-    arena: Arena, rule: str, base: FloatArray, normaliser: Normaliser, columns: tuple[int, ...], *, wait: bool = False
-) -> Recorded:
+    runner: EpisodeRunner,
+    rule: str,
+    base: FloatArray,
+    normaliser: Normaliser,
+    columns: tuple[int, ...],
+    *,
+    wait: bool = False,
+) -> Demonstration:
     """Run a rule one decision at a time and record what the network would see at each.
 
     Decisions with a single action are left out, and those where the rule picks a task outside the candidates.
 
     Args:
-        arena: the replay.
+        runner: the replay.
         rule: any policy spec.
         base: ``[F]`` raw weights of the network's base priority, for ``z``.
         normaliser: of the network's inputs.
         columns: task features the network reads.
         wait: whether WAIT is an action; if not, decisions in which the rule waits are left out.
     """
-    arena.reset()
-    simulator, observer = arena.simulator, Observer(arena)
+    runner.reset()
+    simulator, observer = runner.simulator, Observer(runner)
     run = make_policy(rule).begin(simulator)
-    replay, wide = arena.replay, list(columns)
+    replay, wide = runner.replay, list(columns)
     parts: dict[str, list[Any]] = {name: [] for name in ("task", "started", "x", "z", "g", "q", "action", "wait")}
     counts: list[int] = []
     seen = 0
@@ -65,7 +71,7 @@ def record_rule(
         while not simulator.done and (choices := len(simulator.eligible())):
             now, count = simulator.now, observer.observe()
             tasks, raw = observer.candidates[:count].copy(), observer.tasks[:count].copy()
-            started = arena.tracker.started[replay.workflow_of[tasks]].copy()
+            started = runner.tracker.started[replay.workflow_of[tasks]].copy()
             general, groups, can_wait = observer.general.copy(), observer.groups.copy(), simulator.can_wait
             run(1)
             taken, when = _decision(simulator, seen)
@@ -86,7 +92,7 @@ def record_rule(
                 parts["wait"].append(can_wait)
     observer.observe()  # brings the order of starts to its end
     task = np.concatenate(parts["task"]) if counts else np.zeros(0, np.int64)
-    return Recorded(
+    return Demonstration(
         replay=replay,
         row_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         task=task,
@@ -97,9 +103,9 @@ def record_rule(
         g=_stack(parts["g"], observer.general.shape),
         q=_stack(parts["q"], observer.groups.shape),
         action=np.array(parts["action"], np.int64),
-        start_order=_start_order(arena),
+        start_order=_start_order(runner),
         can_wait=np.array(parts["wait"], np.bool_),
-        cost=arena.cost(),
+        cost=runner.cost(),
     )
 
 
@@ -119,9 +125,9 @@ def _stack(rows: list[NDArray[np.float32]], shape: tuple[int, ...]) -> NDArray[n
     return np.stack(rows) if rows else np.zeros((0, *shape), np.float32)
 
 
-def _start_order(arena: Arena) -> IntArray:
+def _start_order(runner: EpisodeRunner) -> IntArray:
     """``[T]`` tasks by workflow, then in the order in which they were fully started; milestones last."""
-    started = arena.tracker.order[: arena.tracker.counter[features.STARTED]]
-    rest = np.setdiff1d(np.arange(len(arena.replay)), started)
+    started = runner.tracker.order[: runner.tracker.counter[features.STARTED]]
+    rest = np.setdiff1d(np.arange(len(runner.replay)), started)
     order = np.concatenate([started, rest])
-    return order[np.argsort(arena.replay.workflow_of[order], kind="stable")]
+    return order[np.argsort(runner.replay.workflow_of[order], kind="stable")]

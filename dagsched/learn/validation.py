@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from dagsched.evaluate.metrics import metrics
-from dagsched.learn.arena import Arena, linear_costs
+from dagsched.learn.baselines import RuleCosts, best_rules
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
 from dagsched.learn.learner import Learner
-from dagsched.learn.logging import Log, waiting
-from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.learn.run_folder import RunFolder
-from dagsched.learn.standard import RuleCosts, best_rules
+from dagsched.learn.tensorboard_log import TensorBoardLog, waiting
 from dagsched.learn.trainer_state import TrainerState
 from dagsched.models.checkpoint import Checkpoint, save_checkpoint
 from dagsched.objective import ObjectiveName
@@ -24,7 +24,7 @@ from dagsched.workflow import FloatArray
 _DOMAIN = 9
 
 
-class Judge:
+class Validation:
     """The validation instances of a run with what the rules cost there.
 
     Args:
@@ -45,16 +45,16 @@ class Judge:
         threads: int,
         tell: Callable[[int, int], None],
     ) -> None:
-        self.arenas = [Arena(replay, objective) for replay in replays]
-        self._networks = [NetworkArena(arena) for arena in self.arenas]
+        self.runners = [EpisodeRunner(replay, objective) for replay in replays]
+        self._networks = [NetworkEpisodeRunner(runner) for runner in self.runners]
         self._folder, self._threads = folder, threads
         self.rules = _rule_costs(replays, objective, folder, rules, tell)
 
     def linear(self, weights: FloatArray) -> tuple[FloatArray, Schedule]:
         """Costs of a linear priority, and its schedule of the first instance."""
-        costs = linear_costs(weights[None], self.arenas, self._threads)[0]
-        self.arenas[0].run_linear(weights)
-        return costs, self.arenas[0].simulator.schedule("linear")
+        costs = linear_costs(weights[None], self.runners, self._threads)[0]
+        self.runners[0].run_linear(weights)
+        return costs, self.runners[0].simulator.schedule("linear")
 
     def network(
         self, learner: Learner, samples: int, temperature: float, seed: Sequence[int]
@@ -73,7 +73,7 @@ class Judge:
     def consider(
         self,
         state: TrainerState,
-        log: Log,
+        log: TensorBoardLog,
         kind: str,
         costs: FloatArray,
         schedule: Schedule,

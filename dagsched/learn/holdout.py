@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dagsched.evaluate.statistics import paired_bootstrap
-from dagsched.learn.arena import Arena, linear_costs
-from dagsched.learn.rollout import NetworkArena
-from dagsched.learn.standard import best_rules
+from dagsched.learn.baselines import best_rules
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.models.checkpoint import Checkpoint
 from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
@@ -131,22 +131,22 @@ def confirm(
     threads: int = 1,
 ) -> Confirmation:
     """Costs of a policy against rules, the first of which is the one to beat, and a trained priority ``start`` [F]."""
-    arenas = [Arena(replay, objective) for replay in replays]
-    costs = checkpoint_costs(checkpoint, arenas, threads)
+    runners = [EpisodeRunner(replay, objective) for replay in replays]
+    costs = checkpoint_costs(checkpoint, runners, threads)
     found = best_rules(replays, objective, rules)
     against = {rule: difference(costs, other, objective) for rule, other in found.costs.items()}
-    began = None if start is None else difference(costs, linear_costs(start[None], arenas, threads)[0], objective)
+    began = None if start is None else difference(costs, linear_costs(start[None], runners, threads)[0], objective)
     sizes = [len(replay) for replay in replays]
     best = rules[0] if rules[0] in against else found.best
     return Confirmation(best, against, began, len(replays), (min(sizes), max(sizes)))
 
 
-def checkpoint_costs(checkpoint: Checkpoint, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:
-    """``[arenas]`` greedy cost of a saved policy."""
+def checkpoint_costs(checkpoint: Checkpoint, runners: Sequence[EpisodeRunner], threads: int = 1) -> FloatArray:
+    """``[runners]`` greedy cost of a saved policy."""
     if checkpoint.network is None:
-        return np.asarray(linear_costs(checkpoint.base[None], arenas, threads)[0])
+        return np.asarray(linear_costs(checkpoint.base[None], runners, threads)[0])
     from dagsched.learn.learner import Learner
 
     learner = Learner(checkpoint.network, checkpoint.base, checkpoint.normaliser, threads=threads)
     learner.load(checkpoint.tensors)
-    return learner.greedy([NetworkArena(arena) for arena in arenas])
+    return learner.greedy([NetworkEpisodeRunner(runner) for runner in runners])
