@@ -13,7 +13,7 @@ from dagsched.errors import ConfigError, PolicyError
 from dagsched.generate.suite import Split, Suite
 from dagsched.learn.baselines import rule_costs, standard_rules
 from dagsched.learn.episode_runner import EpisodeRunner
-from dagsched.learn.holdout import Difference, checkpoint_costs, difference
+from dagsched.learn.paired_costs import Difference, checkpoint_costs, difference
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.models.index import choose
 from dagsched.objective import ObjectiveName
@@ -98,16 +98,16 @@ def benchmark(
         raise ConfigError(f"limit is {limit}, expected a whole number >= 1; training replays never end")
     objective: ObjectiveName = suite.objective
     replays = [suite.replay(split, k) for k in range(count)]
-    tell = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     costs, digests = _costs(checkpoint, replays, objective, threads)
     names = tuple(rules) or standard_rules()
     found: dict[str, FloatArray] = {}
     for done, rule in enumerate(names):
-        tell(done, len(names))
+        report(done, len(names))
         of_rule = rule_costs(replays, objective, rule)
         if of_rule is not None:
             found[rule] = of_rule
-    tell(len(names), len(names))
+    report(len(names), len(names))
     if not found:
         raise PolicyError(f"none of the rules can handle the replays of suite {suite.name!r}")
     ordered = dict(sorted(found.items(), key=lambda item: float(item[1].mean())))

@@ -9,7 +9,7 @@ import numpy as np
 
 from dagsched.cost import cost_function
 from dagsched.features import kernel as features
-from dagsched.features.schema import TASK_NAMES
+from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.objective import ObjectiveName
 from dagsched.policies.learned import LinearRunner
 from dagsched.processes import cores
@@ -87,8 +87,6 @@ class Observer:
     """Buffers for the raw features of a simulator's current decision."""
 
     def __init__(self, runner: EpisodeRunner, maximum: int = 64) -> None:
-        from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES
-
         self._runner = runner
         self.candidates = np.zeros(maximum, np.int64)
         self.tasks = np.zeros((maximum, len(TASK_NAMES)))

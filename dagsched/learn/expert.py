@@ -10,15 +10,17 @@ differ: a divergence from the base priority holds back what the labels do not sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dagsched.learn.algorithm import OnPolicy, StepReport, TrainingStep, set_learning_rate
 from dagsched.learn.config_sections import ExpertSection
+from dagsched.learn.learner import Learner
 from dagsched.learn.lookahead import Lookahead
-from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, only
+from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, in_order, network_runners, only
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch
 from dagsched.nn.masked import masked_categorical
@@ -51,6 +53,48 @@ class LookaheadRun:
         """
         rows = np.minimum.reduceat(np.nan_to_num(self.rows), self.trajectory.row_ptr[:-1]) if len(self.waits) else 0.0
         return np.asarray(-np.minimum(rows, np.nan_to_num(self.waits)) / (self.trajectory.cost or np.nan))
+
+
+class ExpertIteration(OnPolicy[list[LookaheadRun]]):
+    """The stage ``expert``: look ahead on the way of a run of each instance, then learn from what that says."""
+
+    def __init__(self, learner: Learner, settings: ExpertSection) -> None:
+        super().__init__(learner, settings.learning_rate)
+        self.settings = settings
+
+    def temperature(self, progress: float) -> float:  # noqa: ARG002
+        """That of the runs on whose way decisions lie."""
+        return self.settings.temperature
+
+    def collect(self, step: TrainingStep) -> list[LookaheadRun]:
+        """One sampled run of each instance, with the costs of actions at some of its decisions."""
+        runners = network_runners(step.runners)
+        seeds: list[int] = step.rng.integers(1, 2**62, len(runners)).tolist()
+        self.learner.prepare(runners)
+        pairs = list(zip(runners, seeds, strict=True))
+        return in_order(lambda pair: look_ahead(pair[0], self.settings, pair[1]), pairs, self.learner.threads)
+
+    def update(self, collected: list[LookaheadRun], step: TrainingStep) -> StepReport:
+        """Several epochs on the decisions that were looked ahead from."""
+        learner, settings = self.learner, self.settings
+        rate = settings.learning_rate_at(step.progress)
+        set_learning_rate(self.optimiser, rate)
+        runs = [run.trajectory for run in collected]
+        gains = np.concatenate([run.gains() for run in collected])
+        scalars = {
+            "rollout/ep_rew_mean": -float(np.mean([run.cost for run in runs])),
+            "rollout/ep_len_mean": float(np.mean([run.length for run in runs])),
+            "label/gain": float(np.nanmean(gains)) if np.isfinite(gains).any() else 0.0,
+            "label/improved": float((gains > 0).mean()) if len(gains) else 0.0,
+            "train/learning_rate": rate,
+        }
+        kept = [run for run in collected if len(run.trajectory)]
+        if kept:
+            rows, waits = (torch.from_numpy(part).to(learner.device) for part in advantages(kept))
+            batch = learner.batch([run.trajectory for run in kept])
+            stats = learn(learner.model, self.optimiser, batch, rows, waits, settings, step.rng)
+            scalars |= {f"train/{name}": float(value) for name, value in asdict(stats).items()}
+        return StepReport(scalars, sum(run.length for run in runs))
 
 
 def look_ahead(runner: NetworkEpisodeRunner, settings: ExpertSection, seed: int) -> LookaheadRun:

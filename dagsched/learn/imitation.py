@@ -1,4 +1,4 @@
-"""Behaviour cloning: raise the probability of the actions in recorded decisions."""
+"""Behaviour cloning: raise the probability of the actions in recorded decisions; as a stage, of a rule's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,53 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from dagsched.learn.algorithm import OnPolicy, StepReport, TrainingStep, set_learning_rate
+from dagsched.learn.config_sections import ImitateSection
+from dagsched.learn.demonstrations import Demonstration, record_rule
+from dagsched.learn.learner import Learner
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch
+
+
+class Imitation(OnPolicy[list[Demonstration]]):
+    """The stage ``imitate``: decisions of a rule on each instance, then cross-entropy on them."""
+
+    def __init__(self, learner: Learner, settings: ImitateSection) -> None:
+        super().__init__(learner, settings.learning_rate)
+        self.settings = settings
+
+    def collect(self, step: TrainingStep) -> list[Demonstration]:
+        """One run of the rule on each instance."""
+        learner = self.learner
+        return [
+            record_rule(
+                runner,
+                self.settings.rule,
+                learner.base,
+                learner.normaliser,
+                learner.config.columns,
+                wait=learner.config.wait,
+            )
+            for runner in step.runners
+        ]
+
+    def update(self, collected: list[Demonstration], step: TrainingStep) -> StepReport:
+        """Several epochs on all decisions with a choice."""
+        settings = self.settings
+        set_learning_rate(self.optimiser, settings.learning_rate)
+        scalars = {"rollout/ep_rew_mean": -float(np.mean([run.cost for run in collected]))}
+        kept = [run for run in collected if len(run.action)]
+        if kept:
+            stats = imitate(
+                self.learner.model,
+                self.optimiser,
+                self.learner.batch(kept),
+                step.rng,
+                epochs=settings.epochs,
+                minibatch=settings.minibatch,
+            )
+            scalars |= stats.scalars()
+        return StepReport(scalars, sum(len(run.action) for run in collected))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +64,10 @@ class ImitationStats:
     accuracy: float
     entropy: float
     n_updates: int
+
+    def scalars(self) -> dict[str, float]:
+        """As TensorBoard shows them."""
+        return {"train/loss": self.loss, "train/accuracy": self.accuracy, "train/entropy_loss": -self.entropy}
 
 
 def imitate(

@@ -10,9 +10,7 @@ import numpy as np
 import torch
 
 from dagsched.features.builder import Normaliser
-from dagsched.learn.config_sections import ExpertSection
-from dagsched.learn.expert import LookaheadRun, look_ahead
-from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, collect, evaluate, head_of, in_order
+from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, collect, evaluate, head_of
 from dagsched.models.checkpoint import Checkpoint, Kind
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch, make_batch
@@ -82,15 +80,6 @@ class Learner:
             threads=self.threads,
         )  # fmt: skip
 
-    def look_ahead(
-        self, runners: Sequence[NetworkEpisodeRunner], seeds: Sequence[int], settings: ExpertSection
-    ) -> list[LookaheadRun]:
-        """For each runner a sampled run with the costs of actions at some of its decisions."""
-        self._prepare(runners)
-        return in_order(
-            lambda pair: look_ahead(pair[0], settings, pair[1]), list(zip(runners, seeds, strict=True)), self.threads
-        )
-
     def values(self, g: Any, q: Any) -> FloatArray:
         """``[D]`` what the critic says; it reads the state's features ``[D, G]`` and ``[D, groups, Q]`` alone."""
         with torch.no_grad():
@@ -99,7 +88,7 @@ class Learner:
 
     def schedule(self, runner: NetworkEpisodeRunner, name: str = "ppo") -> Schedule:
         """The greedy schedule of one runner."""
-        self._prepare([runner])
+        self.prepare([runner])
         runner.run()
         return runner.inner.simulator.schedule(name)
 
@@ -139,7 +128,7 @@ class Learner:
             fixed, pooled = self.model.embed(graph.x, graph.edges)
         return fixed.cpu().numpy(), pooled.cpu().numpy()
 
-    def _prepare(self, runners: Sequence[NetworkEpisodeRunner]) -> None:
+    def prepare(self, runners: Sequence[NetworkEpisodeRunner]) -> None:
         """Hand the present weights to runners."""
         self._remember(runners)
         head = self._head()

@@ -65,7 +65,7 @@ class RunFolder:
         if resume:
             for folder in (self.path, self.path / "checkpoints"):
                 restore_folders(folder)
-            before = TrainConfig.load(file)
+            before = type(config).load(file)
             if before != config:
                 changed = _differences(before.model_dump(), config.model_dump())
                 raise ConfigError(

@@ -7,8 +7,8 @@ from dagsched.formats import save
 from dagsched.generate.suite import Suite
 from dagsched.learn.baselines import best_rules, rule_costs, standard_rules
 from dagsched.learn.config_sections import TraceSection
-from dagsched.learn.holdout import difference
 from dagsched.learn.instances import SuiteInstances, TraceInstances, open_source, replays_of
+from dagsched.learn.paired_costs import difference
 from dagsched.learn.train_config import TrainConfig
 from dagsched.task import Task
 from dagsched.workflow import Workflow

@@ -11,8 +11,7 @@ from dagsched.learn.demonstrations import record_rule
 from dagsched.learn.episode_runner import EpisodeRunner
 from dagsched.learn.initialise import calibrate_scale, fit_normaliser
 from dagsched.learn.learner import Learner
-from dagsched.learn.network_steps import only
-from dagsched.learn.rollout import NetworkEpisodeRunner
+from dagsched.learn.rollout import NetworkEpisodeRunner, only
 from dagsched.nn.config import NetworkConfig
 from dagsched.run_policy import simulate
 

@@ -12,11 +12,11 @@ from dagsched.errors import ConfigError
 from dagsched.learn import evolve as evolve_module
 from dagsched.learn.baselines import RuleCosts
 from dagsched.learn.expert import LookaheadRun
-from dagsched.learn.holdout import difference
 from dagsched.learn.instances import SuiteInstances
+from dagsched.learn.paired_costs import difference
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
-from dagsched.learn.validation import Validation
+from dagsched.learn.validation import PolicyCosts, Validation
 from dagsched.policies.learned import LinearRunner  # noqa: F401 - compiled before the clock of a test runs
 from dagsched.run_policy import simulate
 from tests.learn.made import made_replay
@@ -40,7 +40,7 @@ def test_validation_says_both_costs_where_the_best_rule_costs_nothing(tmp_path, 
     log = SimpleNamespace(scalars=lambda values, step: shown.update(values), gantt=lambda schedule, step: None)
     monkeypatch.setattr("dagsched.learn.validation.save_checkpoint", lambda *_: None)
     state, schedule = TrainerState(), simulate(made_replay(), "fcfs")
-    text = validation.consider(state, log, "evolved", np.full(3, 0.2), schedule, {}, lambda: None)
+    text = validation.consider(state, log, "evolved", PolicyCosts(np.full(3, 0.2), schedule), lambda: None)
     assert text == said
     assert state.best["ratio_best_rule"] == (None if ratio is None else pytest.approx(ratio))
     assert ("eval/ratio_best_rule" in shown) == (ratio is not None)

@@ -20,7 +20,7 @@ from dagsched.errors import ConfigError, PolicyError
 from dagsched.files import write_atomic
 from dagsched.learn.baselines import best_rules, rule_costs
 from dagsched.learn.episode_runner import EpisodeRunner
-from dagsched.learn.holdout import checkpoint_costs
+from dagsched.learn.paired_costs import checkpoint_costs
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay

@@ -14,9 +14,10 @@ from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, MOST_CANDIDATES, NODE_FEATURES, TASK_NAMES, columns
 from dagsched.generate.suite import Suite
+from dagsched.learn.algorithm import TrainingStep, take_step
 from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
 from dagsched.learn.learner import Learner
-from dagsched.learn.network_steps import ppo_step
+from dagsched.learn.ppo import PPO
 from dagsched.learn.ppo_settings import PPOSettings
 from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.models.checkpoint import Checkpoint, load_checkpoint
@@ -109,17 +110,17 @@ def _speed_of_ppo(name: str, runners: list[EpisodeRunner], base: np.ndarray, thr
     played, choices, rows = (sum(n) for n in zip(*((t.length, len(t), len(t.task)) for t in runs), strict=True))
     what = f"{found.network.encoder} encoder, {settings.rollouts} rollouts of an instance"
     row(name, "ppo, collecting", threads, played / took, what)
-    optimiser = torch.optim.Adam(learner.model.parameters(), settings.learning_rate)
-    ppo_step(learner, optimiser, networks, settings, np.random.default_rng(0), 0.0)  # compiles
+    algorithm = PPO(learner, settings)
+    take_step(algorithm, TrainingStep(0, runners, np.random.default_rng(0), 0.0))  # compiles
     began = time.perf_counter()
-    outcome = ppo_step(learner, optimiser, networks, settings, np.random.default_rng(0), 0.0)
+    report = take_step(algorithm, TrainingStep(0, runners, np.random.default_rng(0), 0.0))
     took = time.perf_counter() - began
-    updates = outcome.scalars.get("train/n_updates", 0)
+    updates = report.scalars.get("train/n_updates", 0)
     row(
         name,
         "ppo, whole step",
         threads,
-        outcome.decisions / took,
+        report.decisions / took,
         f"{took:.1f} s a step, {settings.epochs} epochs, {updates:.0f} gradient steps; {choices / played:.0%} of the "
         f"decisions with a choice, of {rows / max(1, choices):.1f} candidates",
     )
