@@ -16,9 +16,9 @@ from dagsched.run_policy import simulate
 from dagsched.workflow import FloatArray
 
 SCREENED = 8
-"""Every rule runs on so many replays first ..."""
+"""Replays on which every rule runs first ..."""
 KEPT = 6
-"""... and the best so many run on all of them: some rules take seconds a replay."""
+"""... and the number of best rules that run on all of them: some rules take seconds a replay."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class RuleCosts:
 
     @property
     def best(self) -> str:
-        """The rule of least mean cost."""
+        """The rule of lowest mean cost."""
         return next(iter(self.costs))
 
 

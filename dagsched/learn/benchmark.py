@@ -47,7 +47,7 @@ class Benchmark:
 
     @property
     def best(self) -> str:
-        """The rule of least mean cost on these replays."""
+        """The rule of lowest mean cost on these replays."""
         return next(iter(self.rules))
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def benchmark(
         checkpoint: a checkpoint folder, or one with an index of several.
         suite: what to run; its objective decides the cost.
         split: which part.
-        limit: at most so many replays.
+        limit: maximum number of replays.
         rules: names; none = every standard rule.
         threads: compiled simulations at a time.
         progress: called with (rules done, rules in all).

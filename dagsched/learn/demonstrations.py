@@ -63,15 +63,13 @@ def record_rule(
     runner.reset()
     simulator, observer = runner.simulator, Observer(runner)
     run = make_policy(rule).begin(simulator)
-    replay, wide = runner.replay, list(columns)
-    parts: dict[str, list[Any]] = {name: [] for name in ("task", "started", "x", "z", "g", "q", "action", "wait")}
-    counts: list[int] = []
+    rows = _Rows(base, normaliser, list(columns))
     seen = 0
     while simulator.advance():
         while not simulator.done and (choices := len(simulator.eligible())):
             now, count = simulator.now, observer.observe()
             tasks, raw = observer.candidates[:count].copy(), observer.tasks[:count].copy()
-            started = runner.tracker.started[replay.workflow_of[tasks]].copy()
+            started = runner.tracker.started[runner.replay.workflow_of[tasks]].copy()
             general, groups, can_wait = observer.general.copy(), observer.groups.copy(), simulator.can_wait
             run(1)
             taken, when = _decision(simulator, seen)
@@ -79,34 +77,54 @@ def record_rule(
             place = np.flatnonzero(tasks == taken)
             action = (count if wait else -1) if taken == WAIT else int(place[0]) if len(place) else -1
             if choices > 1 and count > 1 and action >= 0 and when == now:
-                counts.append(count)
-                score = raw @ base
-                spread = score.std()
-                parts["task"].append(tasks)
-                parts["started"].append(started)
-                parts["x"].append(_scaled(raw, normaliser.task_mean, normaliser.task_std)[:, wide])
-                parts["z"].append((score - score.mean()) / spread if spread > 0 else np.zeros(count))
-                parts["g"].append(_scaled(general, normaliser.global_mean, normaliser.global_std))
-                parts["q"].append(_scaled(groups, normaliser.group_mean, normaliser.group_std))
-                parts["action"].append(action)
-                parts["wait"].append(can_wait)
+                rows.add(tasks, started, raw, general, groups)
+                rows.action.append(action)
+                rows.can_wait.append(can_wait)
     observer.observe()  # brings the order of starts to its end
-    task = np.concatenate(parts["task"]) if counts else np.zeros(0, np.int64)
-    return Demonstration(
-        replay=replay,
-        row_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        task=task,
-        workflow=replay.workflow_of[task],
-        started=np.concatenate(parts["started"]) if counts else np.zeros(0, np.int64),
-        x=np.concatenate(parts["x"]) if counts else np.zeros((0, len(wide)), np.float32),
-        z=np.concatenate(parts["z"]) if counts else np.zeros(0),
-        g=_stack(parts["g"], observer.general.shape),
-        q=_stack(parts["q"], observer.groups.shape),
-        action=np.array(parts["action"], np.int64),
-        start_order=_start_order(runner),
-        can_wait=np.array(parts["wait"], np.bool_),
-        cost=runner.cost(),
-    )
+    return rows.demonstration(runner, observer)
+
+
+class _Rows:
+    """What the network would see at the decisions so far."""
+
+    def __init__(self, base: FloatArray, normaliser: Normaliser, columns: list[int]) -> None:
+        self._base, self._normaliser, self._columns = base, normaliser, columns
+        self._parts: dict[str, list[Any]] = {name: [] for name in ("task", "started", "x", "z", "g", "q")}
+        self.action: list[int] = []
+        self.can_wait: list[bool] = []
+
+    def add(self, tasks: IntArray, started: IntArray, raw: FloatArray, general: FloatArray, groups: FloatArray) -> None:
+        """One decision by the raw features of its candidates ``[candidates, F]`` and of the state."""
+        parts, normaliser = self._parts, self._normaliser
+        score = raw @ self._base
+        spread = score.std()
+        parts["task"].append(tasks)
+        parts["started"].append(started)
+        parts["x"].append(_scaled(raw, normaliser.task_mean, normaliser.task_std)[:, self._columns])
+        parts["z"].append((score - score.mean()) / spread if spread > 0 else np.zeros(len(tasks)))
+        parts["g"].append(_scaled(general, normaliser.global_mean, normaliser.global_std))
+        parts["q"].append(_scaled(groups, normaliser.group_mean, normaliser.group_std))
+
+    def demonstration(self, runner: EpisodeRunner, observer: Observer) -> Demonstration:
+        """All decisions, once the run has ended."""
+        parts = self._parts
+        counts = [len(tasks) for tasks in parts["task"]]
+        task = np.concatenate(parts["task"]) if counts else np.zeros(0, np.int64)
+        return Demonstration(
+            replay=runner.replay,
+            row_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            task=task,
+            workflow=runner.replay.workflow_of[task],
+            started=np.concatenate(parts["started"]) if counts else np.zeros(0, np.int64),
+            x=np.concatenate(parts["x"]) if counts else np.zeros((0, len(self._columns)), np.float32),
+            z=np.concatenate(parts["z"]) if counts else np.zeros(0),
+            g=_stack(parts["g"], observer.general.shape),
+            q=_stack(parts["q"], observer.groups.shape),
+            action=np.array(self.action, np.int64),
+            start_order=_start_order(runner),
+            can_wait=np.array(self.can_wait, np.bool_),
+            cost=runner.cost(),
+        )
 
 
 def _decision(simulator: Simulator, place: int) -> tuple[int, float]:

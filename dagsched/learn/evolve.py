@@ -8,7 +8,8 @@ that does best on validation instances that training never sees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +66,6 @@ class Generation:
     improved: bool = False
     costs: tuple[float, float] = (np.nan, np.nan)
     """Mean cost of the kept vector and of the start rule, on the validation instances."""
-    extra: dict[str, float] = field(default_factory=dict)
 
 
 class FeatureScale:
@@ -133,17 +133,10 @@ def evolve(
         seed: of the strategy and of the instances drawn.
         stop: asked before every generation.
     """
-    from cmaes import CMA
-
     window = [train(k) for k in range(settings.instances)]
     scale = FeatureScale(window[:_LOOKED_AT], start, settings.blocks)
     dimensions = scale.dimensions
-    strategy = CMA(
-        mean=np.zeros(dimensions),
-        sigma=settings.sigma,
-        population_size=settings.population,
-        seed=int(np.random.SeedSequence([seed], spawn_key=(_DOMAIN,)).generate_state(1)[0]),
-    )
+    strategy = _strategy(dimensions, settings, seed)
     zero = scale.raw(np.zeros((1, dimensions)))
     average = np.zeros(dimensions)
     base = linear_costs(zero, window, settings.threads)[0]
@@ -175,6 +168,17 @@ def evolve(
                 best_cost = float(raw[pick].mean())
         both = (best_cost, began_cost)
         yield Generation(step, float(costs.min()), best, best_weights.copy(), float(strategy._sigma), improved, both)
+
+
+def _strategy(dimensions: int, settings: EvolveSettings, seed: int) -> Any:
+    from cmaes import CMA  # slow to import, and not needed by other stages
+
+    return CMA(
+        mean=np.zeros(dimensions),
+        sigma=settings.sigma,
+        population_size=settings.population,
+        seed=int(np.random.SeedSequence([seed], spawn_key=(_DOMAIN,)).generate_state(1)[0]),
+    )
 
 
 def reference(costs: FloatArray, runners: Sequence[EpisodeRunner]) -> FloatArray:

@@ -29,7 +29,7 @@ from dagsched.simulator import kernel
 from dagsched.workflow import FloatArray, IntArray
 
 MAX_ADVANTAGE = 5.0
-"""Advantages are clipped at so many of their root mean square: one unlucky future must not decide a step."""
+"""Advantages are clipped at this multiple of their root mean square: one unlucky future must not decide a step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,7 @@ class Confirmation:
         against: by rule.
         start: the same against the trained priority that learning began with; ``None`` if that was a rule.
         instances: how many.
-        tasks: least and largest number of tasks.
+        tasks: smallest and largest number of tasks.
     """
 
     rule: str

@@ -48,12 +48,30 @@ class Imitation(OnPolicy[list[Demonstration]]):
                 self.learner.model,
                 self.optimiser,
                 self.learner.batch(kept),
+                CloningSettings(settings.epochs, settings.minibatch),
                 step.rng,
-                epochs=settings.epochs,
-                minibatch=settings.minibatch,
             )
             scalars |= stats.scalars()
         return StepReport(scalars, sum(len(run.action) for run in collected))
+
+
+@dataclass(frozen=True, slots=True)
+class CloningSettings:
+    """How recorded actions are imitated.
+
+    Attributes:
+        epochs: passes over the decisions.
+        minibatch: decisions a gradient step.
+        entropy_weight: weight of the entropy over legal actions.
+        max_grad_norm: gradients are scaled down to this norm.
+        temperature: by which logits are divided.
+    """
+
+    epochs: int
+    minibatch: int
+    entropy_weight: float = 0.0
+    max_grad_norm: float = 0.5
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +92,8 @@ def imitate(
     model: ActorCritic,
     optimiser: torch.optim.Optimizer,
     batch: Batch,
+    settings: CloningSettings,
     rng: np.random.Generator,
-    *,
-    epochs: int,
-    minibatch: int,
-    entropy_weight: float = 0.0,
-    max_grad_norm: float = 0.5,
-    temperature: float = 1.0,
 ) -> ImitationStats:
     """Several epochs of minus the mean log-probability of the recorded actions.
 
@@ -88,22 +101,18 @@ def imitate(
         model: changed in place.
         optimiser: over its parameters.
         batch: decisions with the actions to imitate.
+        settings: sizes and weights.
         rng: draws the minibatches.
-        epochs: passes over the decisions.
-        minibatch: decisions a gradient step.
-        entropy_weight: weight of the entropy over legal actions.
-        max_grad_norm: gradients are scaled down to this norm.
-        temperature: by which logits are divided.
     """
     sums, updates = np.zeros(3), 0
-    for _ in range(epochs):
-        for part in np.array_split(rng.permutation(len(batch)), max(1, round(len(batch) / minibatch))):
+    for _ in range(settings.epochs):
+        for part in np.array_split(rng.permutation(len(batch)), max(1, round(len(batch) / settings.minibatch))):
             chosen = batch.select(torch.from_numpy(part).to(batch.x.device))
-            out = model(chosen, temperature)
+            out = model(chosen, settings.temperature)
             cross, entropy = -out.log_prob.mean(), out.entropy.mean()
             optimiser.zero_grad()
-            (cross - entropy_weight * entropy).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+            (cross - settings.entropy_weight * entropy).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
             optimiser.step()
             sums += [float(cross.detach()), float(_hits(chosen, out.logits.detach())), float(entropy.detach())]
             updates += 1

@@ -16,6 +16,7 @@ import numpy as np
 from dagsched.cluster import cluster_named
 from dagsched.declared import Declared
 from dagsched.errors import ConfigError
+from dagsched.formats import load
 from dagsched.generate.suite import Split, Suite
 from dagsched.learn.config_sections import TraceSection
 from dagsched.learn.train_config import TrainConfig
@@ -184,8 +185,6 @@ def open_source(config: TrainConfig, trace: str | Path | None = None) -> Instanc
             except ConfigError as error:
                 raise ConfigError(f"suite{'' if len(config.suites) == 1 else f'.{k}'}: {error}") from None
         return SuiteInstances(suites, [share.weight for share in config.suites], config.seed)
-    from dagsched.formats import load
-
     return TraceInstances(load(trace), config.trace, config.seed, Path(trace).name)
 
 

@@ -198,7 +198,6 @@ def ppo_update(
     rng: np.random.Generator,
     *,
     temperature: float,
-    old: tuple[Tensor, Tensor] | None = None,
 ) -> UpdateStats:
     """Several epochs of clipped updates on one collection.
 
@@ -211,9 +210,8 @@ def ppo_update(
         settings: hyper-parameters.
         rng: draws the minibatches.
         temperature: at which the actions were sampled.
-        old: ``[D]`` log-probabilities and values of the sampling policy; by default computed here.
     """
-    old_log_prob, old_value = evaluate_in_parts(model, batch, settings.minibatch, temperature) if old is None else old
+    old_log_prob, old_value = evaluate_in_parts(model, batch, settings.minibatch, temperature)
     sums = np.zeros(6)
     updates = 0
     stop = False

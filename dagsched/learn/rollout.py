@@ -118,7 +118,7 @@ class NetworkEpisodeRunner:
     ) -> float:
         """One run, greedy without a ``seed``; returns its cost.
 
-        With ``order`` ``[T]`` the candidate of least value runs next, whatever the network says: the way to record
+        With ``order`` ``[T]`` the candidate of lowest value runs next, whatever the network says: the way to record
         the decisions of a known schedule.
         """
         self.begin(seed=seed, temperature=temperature, order=order)

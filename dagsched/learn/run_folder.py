@@ -102,7 +102,7 @@ class RunFolder:
         return self.path / "tb"
 
     def checkpoint(self, step: int) -> Path:
-        """The checkpoint after so many steps in all."""
+        """The checkpoint after ``step`` steps in all."""
         return self.path / "checkpoints" / f"step_{step}"
 
     def describe(self, source: Mapping[str, Any], command: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dagsched.learn.algorithm import OnPolicy, StepReport, TrainingStep, set_learning_rate
 from dagsched.learn.config_sections import SelfLabelSection
-from dagsched.learn.imitation import imitate
+from dagsched.learn.imitation import CloningSettings, imitate
 from dagsched.learn.learner import Learner
 from dagsched.learn.rollout import Trajectory, network_runners
 from dagsched.workflow import FloatArray
@@ -76,17 +76,15 @@ class SelfLabelling(OnPolicy[LabelledRollouts]):
         set_learning_rate(self.optimiser, settings.learning_rate)
         scalars = dict(collected.scalars)
         if collected.chosen:
-            stats = imitate(
-                self.learner.model,
-                self.optimiser,
-                self.learner.batch(collected.chosen),
-                step.rng,
-                epochs=settings.epochs,
-                minibatch=settings.minibatch,
-                entropy_weight=settings.entropy_weight,
-                max_grad_norm=settings.max_grad_norm,
-                temperature=settings.temperature,
+            batch = self.learner.batch(collected.chosen)
+            how = CloningSettings(
+                settings.epochs,
+                settings.minibatch,
+                settings.entropy_weight,
+                settings.max_grad_norm,
+                settings.temperature,
             )
+            stats = imitate(self.learner.model, self.optimiser, batch, how, step.rng)
             scalars |= stats.scalars()
         return StepReport(scalars, collected.decisions)
 
@@ -109,7 +107,7 @@ class Labels:
 
 
 def best_of(costs: Sequence[Sequence[float]], greedy: FloatArray) -> Labels:
-    """The rollout of least cost of each instance, kept if it beats the greedy policy.
+    """The rollout of lowest cost of each instance, kept if it beats the greedy policy.
 
     Args:
         costs: of the N rollouts of each instance.

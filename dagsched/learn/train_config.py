@@ -78,10 +78,6 @@ class TrainConfig(Section):
         """The mixture, also of a single suite."""
         return (SuiteShare(suite=self.suite),) if isinstance(self.suite, str) else self.suite
 
-    def steps_of(self, stage: StageName) -> int:
-        """Steps of a stage."""
-        return int(self.section(stage).steps)
-
     def section(self, stage: StageName) -> Any:
         """The section of a stage."""
         return getattr(self, section_name(stage))
