@@ -24,7 +24,7 @@ from dagsched import Cluster, Replay
 from dagsched.errors import DagschedError, FormatError, InvalidReplayError
 from dagsched.formats import load
 from dagsched.generate.suite import Suite
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 from tests.data import data_files
 from tests.formats.samples import SAMPLES
 

@@ -13,7 +13,7 @@ from typing import Any
 from dagsched.features import schema
 from dagsched.features.linear import START
 from dagsched.features.schema import Feature
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "learning.md"
 _TABLE = re.compile(r"(?<=<!-- table )([\w-]+) -->\n.*?(?=<!-- end -->)", re.DOTALL)

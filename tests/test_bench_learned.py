@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dagsched.errors import ConfigError
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 from tests.bench.learned import rows
 from tests.bench.learned.__main__ import SUBJECTS, parser
 from tests.bench.learned.arms import _runs, measure_arms

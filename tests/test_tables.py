@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dagsched.features import schema
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 from tests import tables
 
 

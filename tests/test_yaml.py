@@ -11,7 +11,7 @@ from dagsched import Cluster
 from dagsched.cli import run
 from dagsched.errors import ConfigError
 from dagsched.generate.suite import Suite
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 from dagsched.yaml_text import parse_yaml
 
 ALIASES = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -81,7 +81,7 @@ def train(
     from dagsched.cli.durations import parse_budget
     from dagsched.extras import LEARN, require
     from dagsched.interrupts import remembered_interrupts
-    from dagsched.learn.config import TrainConfig
+    from dagsched.learn.train_config import TrainConfig
 
     budget = parse_budget(time_budget)
     require("training", "learn", LEARN)

@@ -1,1 +1,1 @@
-"""Training of scheduling policies: evolved priorities, PPO, imitation; checkpoints."""
+"""Training of scheduling policies: evolved priorities, PPO, imitation, expert iteration. Start with ``trainer.py``."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dagsched.workflow import FloatArray, IntArray
 
-LEAST_DEVIATION = 1e-8
+MIN_DEVIATION = 1e-8
 """Groups whose costs differ by less than this teach nothing: their advantages are 0."""
 
 
@@ -53,7 +53,7 @@ def gae(reward: FloatArray, value: FloatArray, gamma: float, lam: float) -> tupl
 def standardise(values: FloatArray) -> FloatArray:
     """Mean 0 and deviation 1; all 0 where they hardly differ."""
     deviation = values.std()
-    return (values - values.mean()) / deviation if deviation > LEAST_DEVIATION else np.zeros_like(values)
+    return (values - values.mean()) / deviation if deviation > MIN_DEVIATION else np.zeros_like(values)
 
 
 def group_advantage(cost: FloatArray, group: IntArray) -> FloatArray:
@@ -92,7 +92,7 @@ def time_indexed_advantage(
             raw.append(to_go[i] - np.mean(others, axis=0) if len(time[i]) else np.zeros(0))
         deviation = float(np.concatenate(raw).std()) if sum(map(len, raw)) else 0.0
         for i, values in zip(members, raw, strict=True):
-            out[i] = values / deviation if deviation > LEAST_DEVIATION else np.zeros_like(values)
+            out[i] = values / deviation if deviation > MIN_DEVIATION else np.zeros_like(values)
     return out
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.generate.suite import Split, Suite
-from dagsched.learn.arena import Arena
-from dagsched.learn.confirm import Difference, checkpoint_costs, difference
-from dagsched.learn.standard import rule_costs, standard_rules
+from dagsched.learn.baselines import rule_costs, standard_rules
+from dagsched.learn.episode_runner import EpisodeRunner
+from dagsched.learn.paired_costs import Difference, checkpoint_costs, difference
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.models.index import choose
 from dagsched.objective import ObjectiveName
@@ -47,7 +47,7 @@ class Benchmark:
 
     @property
     def best(self) -> str:
-        """The rule of least mean cost on these replays."""
+        """The rule of lowest mean cost on these replays."""
         return next(iter(self.rules))
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def benchmark(
         checkpoint: a checkpoint folder, or one with an index of several.
         suite: what to run; its objective decides the cost.
         split: which part.
-        limit: at most so many replays.
+        limit: maximum number of replays.
         rules: names; none = every standard rule.
         threads: compiled simulations at a time.
         progress: called with (rules done, rules in all).
@@ -98,16 +98,16 @@ def benchmark(
         raise ConfigError(f"limit is {limit}, expected a whole number >= 1; training replays never end")
     objective: ObjectiveName = suite.objective
     replays = [suite.replay(split, k) for k in range(count)]
-    tell = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     costs, digests = _costs(checkpoint, replays, objective, threads)
     names = tuple(rules) or standard_rules()
     found: dict[str, FloatArray] = {}
     for done, rule in enumerate(names):
-        tell(done, len(names))
+        report(done, len(names))
         of_rule = rule_costs(replays, objective, rule)
         if of_rule is not None:
             found[rule] = of_rule
-    tell(len(names), len(names))
+    report(len(names), len(names))
     if not found:
         raise PolicyError(f"none of the rules can handle the replays of suite {suite.name!r}")
     ordered = dict(sorted(found.items(), key=lambda item: float(item[1].mean())))
@@ -135,5 +135,5 @@ def _costs(
     for path, members in places.items():
         loaded = load_checkpoint(path)
         digests.append(loaded.digest)
-        costs[members] = checkpoint_costs(loaded, [Arena(replays[k], objective) for k in members], threads)
+        costs[members] = checkpoint_costs(loaded, [EpisodeRunner(replays[k], objective) for k in members], threads)
     return costs, tuple(digests)

@@ -18,7 +18,7 @@ from dagsched.policies.registry import make_policy
 from dagsched.pydantic_text import for_pydantic
 from dagsched.shipped import shipped
 
-Stage = Literal["evolve", "imitate", "ppo", "self-label", "expert"]
+StageName = Literal["evolve", "imitate", "ppo", "self-label", "expert"]
 
 
 def start_folder(value: str) -> Path | None:

@@ -8,13 +8,14 @@ that does best on validation instances that training never sees.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.features.schema import columns
-from dagsched.learn.arena import Arena, linear_costs
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
 from dagsched.workflow import FloatArray
 
 _DOMAIN = 0x45564F4C
@@ -50,7 +51,7 @@ class EvolveSettings:
 
 
 @dataclass(slots=True)
-class Progress:
+class Generation:
     """State of a search after a generation."""
 
     step: int
@@ -65,7 +66,6 @@ class Progress:
     improved: bool = False
     costs: tuple[float, float] = (np.nan, np.nan)
     """Mean cost of the kept vector and of the start rule, on the validation instances."""
-    extra: dict[str, float] = field(default_factory=dict)
 
 
 class FeatureScale:
@@ -78,7 +78,7 @@ class FeatureScale:
 
     def __init__(
         self,
-        arenas: Sequence[Arena],
+        runners: Sequence[EpisodeRunner],
         start: FloatArray,
         blocks: Sequence[str],
         *,
@@ -86,8 +86,8 @@ class FeatureScale:
         ridge: float = 0.03,
     ) -> None:
         centred, base = [], []
-        for arena in arenas:
-            for row in arena.rows(start, decisions)[0]:
+        for runner in runners:
+            for row in runner.rows(start, decisions)[0]:
                 centred.append((row - row.mean(axis=0)) / np.sqrt(len(row)))
                 base.append(float((row @ start).std()))
         rows = np.concatenate(centred) if centred else np.zeros((1, len(start)))
@@ -116,13 +116,13 @@ class FeatureScale:
 
 def evolve(
     start: FloatArray,
-    train: Callable[[int], Arena],
-    validation: Sequence[Arena],
+    train: Callable[[int], EpisodeRunner],
+    validation: Sequence[EpisodeRunner],
     settings: EvolveSettings,
     *,
     seed: int = 0,
     stop: Callable[[], bool] = lambda: False,
-) -> Iterator[Progress]:
+) -> Iterator[Generation]:
     """Search, yielding after every generation; the last one holds the result.
 
     Args:
@@ -133,23 +133,16 @@ def evolve(
         seed: of the strategy and of the instances drawn.
         stop: asked before every generation.
     """
-    from cmaes import CMA
-
     window = [train(k) for k in range(settings.instances)]
     scale = FeatureScale(window[:_LOOKED_AT], start, settings.blocks)
     dimensions = scale.dimensions
-    strategy = CMA(
-        mean=np.zeros(dimensions),
-        sigma=settings.sigma,
-        population_size=settings.population,
-        seed=int(np.random.SeedSequence([seed], spawn_key=(_DOMAIN,)).generate_state(1)[0]),
-    )
+    strategy = _strategy(dimensions, settings, seed)
     zero = scale.raw(np.zeros((1, dimensions)))
     average = np.zeros(dimensions)
     base = linear_costs(zero, window, settings.threads)[0]
     began = linear_costs(zero, validation, settings.threads)[0]
     held_base = reference(began, validation)
-    best, best_weights = _own_ratio(began, validation), start.copy()
+    best, best_weights = start_ratio(began, validation), start.copy()
     best_cost = began_cost = float(began.mean())
     count, renewed = len(window), min(len(window), max(1, round(settings.refresh * len(window))))
     for step in range(1, settings.steps + 1):
@@ -174,18 +167,29 @@ def evolve(
                 best, best_weights, improved = float(held[pick]), looks[pick], True
                 best_cost = float(raw[pick].mean())
         both = (best_cost, began_cost)
-        yield Progress(step, float(costs.min()), best, best_weights.copy(), float(strategy._sigma), improved, both)
+        yield Generation(step, float(costs.min()), best, best_weights.copy(), float(strategy._sigma), improved, both)
 
 
-def reference(costs: FloatArray, arenas: Sequence[Arena]) -> FloatArray:
-    """``[arenas]`` what to divide costs by: the start's own cost; the mean of them where rates may be zero (SLO)."""
-    if arenas[0].objective == "slo":
+def _strategy(dimensions: int, settings: EvolveSettings, seed: int) -> Any:
+    from cmaes import CMA  # slow to import, and not needed by other stages
+
+    return CMA(
+        mean=np.zeros(dimensions),
+        sigma=settings.sigma,
+        population_size=settings.population,
+        seed=int(np.random.SeedSequence([seed], spawn_key=(_DOMAIN,)).generate_state(1)[0]),
+    )
+
+
+def reference(costs: FloatArray, runners: Sequence[EpisodeRunner]) -> FloatArray:
+    """``[runners]`` what to divide costs by: the start's own cost; the mean of them where rates may be zero (SLO)."""
+    if runners[0].objective == "slo":
         costs = np.full(len(costs), costs.mean())
     return np.asarray(np.where(costs > 1e-12, costs, 1.0))
 
 
-def _own_ratio(costs: FloatArray, arenas: Sequence[Arena]) -> float:
+def start_ratio(costs: FloatArray, runners: Sequence[EpisodeRunner]) -> float:
     """What the start itself reaches in the ratios to :func:`reference`: 1, but 0 where it costs nothing."""
-    if arenas[0].objective == "slo":
+    if runners[0].objective == "slo":
         return float(costs.mean() > 1e-12)
     return float((costs > 1e-12).mean())

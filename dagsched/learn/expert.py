@@ -10,15 +10,17 @@ differ: a divergence from the base priority holds back what the labels do not sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dagsched.learn.algorithm import OnPolicy, StepReport, TrainingStep, set_learning_rate
 from dagsched.learn.config_sections import ExpertSection
+from dagsched.learn.learner import Learner
 from dagsched.learn.lookahead import Lookahead
-from dagsched.learn.rollout import NetworkArena, Trajectory, only
+from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, in_order, network_runners, only
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch
 from dagsched.nn.masked import masked_categorical
@@ -26,12 +28,12 @@ from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
 from dagsched.workflow import FloatArray, IntArray
 
-MOST_ADVANTAGE = 5.0
-"""Advantages are clipped at so many of their root mean square: one unlucky future must not decide a step."""
+MAX_ADVANTAGE = 5.0
+"""Advantages are clipped at this multiple of their root mean square: one unlucky future must not decide a step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Looked:
+class LookaheadRun:
     """A run and what looking ahead said of some of its decisions.
 
     Attributes:
@@ -53,37 +55,79 @@ class Looked:
         return np.asarray(-np.minimum(rows, np.nan_to_num(self.waits)) / (self.trajectory.cost or np.nan))
 
 
-def look_ahead(arena: NetworkArena, settings: ExpertSection, seed: int) -> Looked:
-    """A sampled run of the policy that the arena has, looking ahead from some of its decisions."""
+class ExpertIteration(OnPolicy[list[LookaheadRun]]):
+    """The stage ``expert``: look ahead on the way of a run of each instance, then learn from what that says."""
+
+    def __init__(self, learner: Learner, settings: ExpertSection) -> None:
+        super().__init__(learner, settings.learning_rate)
+        self.settings = settings
+
+    def temperature(self, progress: float) -> float:  # noqa: ARG002
+        """That of the runs on whose way decisions lie."""
+        return self.settings.temperature
+
+    def collect(self, step: TrainingStep) -> list[LookaheadRun]:
+        """One sampled run of each instance, with the costs of actions at some of its decisions."""
+        runners = network_runners(step.runners)
+        seeds: list[int] = step.rng.integers(1, 2**62, len(runners)).tolist()
+        self.learner.prepare(runners)
+        pairs = list(zip(runners, seeds, strict=True))
+        return in_order(lambda pair: look_ahead(pair[0], self.settings, pair[1]), pairs, self.learner.threads)
+
+    def update(self, collected: list[LookaheadRun], step: TrainingStep) -> StepReport:
+        """Several epochs on the decisions that were looked ahead from."""
+        learner, settings = self.learner, self.settings
+        rate = settings.learning_rate_at(step.progress)
+        set_learning_rate(self.optimiser, rate)
+        runs = [run.trajectory for run in collected]
+        gains = np.concatenate([run.gains() for run in collected])
+        scalars = {
+            "rollout/ep_rew_mean": -float(np.mean([run.cost for run in runs])),
+            "rollout/ep_len_mean": float(np.mean([run.length for run in runs])),
+            "label/gain": float(np.nanmean(gains)) if np.isfinite(gains).any() else 0.0,
+            "label/improved": float((gains > 0).mean()) if len(gains) else 0.0,
+            "train/learning_rate": rate,
+        }
+        kept = [run for run in collected if len(run.trajectory)]
+        if kept:
+            rows, waits = (torch.from_numpy(part).to(learner.device) for part in advantages(kept))
+            batch = learner.batch([run.trajectory for run in kept])
+            stats = learn(learner.model, self.optimiser, batch, rows, waits, settings, step.rng)
+            scalars |= {f"train/{name}": float(value) for name, value in asdict(stats).items()}
+        return StepReport(scalars, sum(run.length for run in runs))
+
+
+def look_ahead(runner: NetworkEpisodeRunner, settings: ExpertSection, seed: int) -> LookaheadRun:
+    """A sampled run of the policy that the runner has, looking ahead from some of its decisions."""
     rng = np.random.default_rng(seed)
-    ahead = Lookahead(arena, settings.arrivals, network=settings.follow == "network")
-    share = min(1.0, settings.decisions / len(arena.arena.replay))
+    ahead = Lookahead(runner, settings.arrivals, network=settings.follow == "network")
+    share = min(1.0, settings.decisions / len(runner.inner.replay))
     places: list[int] = []
     rows: list[FloatArray] = []
     waits: list[float] = []
-    arena.begin(seed=seed, temperature=settings.temperature)
-    while arena.go_on(int(rng.geometric(share)) - 1, record=False) and _at_decision(arena):
-        if arena.arena.simulator.is_forced:
-            arena.go_on(1, record=False)
+    runner.begin(seed=seed, temperature=settings.temperature)
+    while runner.go_on(int(rng.geometric(share)) - 1, record=False) and _at_decision(runner):
+        if runner.inner.simulator.is_forced:
+            runner.go_on(1, record=False)
             continue
-        tasks, logits = arena.logits()
+        tasks, logits = runner.logits()
         legal = np.flatnonzero(np.isfinite(logits))
         if len(legal) > 1:
             tried = _tried(logits, legal, settings, rng)
             cost = np.full(len(logits), np.nan)
             cost[tried] = ahead.costs(np.append(tasks, WAIT)[tried])
             cost -= cost[tried[0]]
-            places.append(arena.recorded)
+            places.append(runner.recorded)
             rows.append(cost[:-1])
             waits.append(float(cost[-1]))
-        arena.go_on(1, record=len(legal) > 1)  # a sampled WAIT records decisions after it, too: not in `places`
-    trajectory = only(arena.trajectory(arena.arena.cost(), seed), np.array(places, np.int64))
-    return Looked(trajectory, np.concatenate([np.zeros(0), *rows]), np.array(waits))
+        runner.go_on(1, record=len(legal) > 1)  # a sampled WAIT records decisions after it, too: not in `places`
+    trajectory = only(runner.trajectory(runner.inner.cost(), seed), np.array(places, np.int64))
+    return LookaheadRun(trajectory, np.concatenate([np.zeros(0), *rows]), np.array(waits))
 
 
-def _at_decision(arena: NetworkArena) -> bool:
+def _at_decision(runner: NetworkEpisodeRunner) -> bool:
     """Let time pass until a task is eligible; False if the run ends before."""
-    inner = arena.arena
+    inner = runner.inner
     return kernel.any_eligible(inner.problem, inner.simulator.state) or inner.simulator.advance()
 
 
@@ -94,7 +138,7 @@ def _tried(logits: FloatArray, legal: IntArray, settings: ExpertSection, rng: np
     return legal[np.argsort(-score, kind="stable")[: settings.actions]]
 
 
-def advantages(looked: Sequence[Looked]) -> tuple[FloatArray, FloatArray]:
+def advantages(looked: Sequence[LookaheadRun]) -> tuple[FloatArray, FloatArray]:
     """``[N]`` of the rows and ``[D]`` of WAIT over all runs, in units of their root mean square; NaN = not tried.
 
     Runs are weighted by their number of tasks: a decision of a long run stands for more that were not looked at.
@@ -102,7 +146,7 @@ def advantages(looked: Sequence[Looked]) -> tuple[FloatArray, FloatArray]:
     rows = np.concatenate([run.rows * len(run.trajectory.replay) for run in looked])
     waits = np.concatenate([run.waits * len(run.trajectory.replay) for run in looked])
     scale = max(float(np.sqrt(np.nanmean(np.concatenate([rows, waits]) ** 2))), 1e-12)
-    return tuple(np.clip(part / scale, -MOST_ADVANTAGE, MOST_ADVANTAGE) for part in (rows, waits))  # type: ignore[return-value]
+    return tuple(np.clip(part / scale, -MAX_ADVANTAGE, MAX_ADVANTAGE) for part in (rows, waits))  # type: ignore[return-value]
 
 
 def all_action_loss(

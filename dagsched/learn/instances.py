@@ -16,9 +16,10 @@ import numpy as np
 from dagsched.cluster import cluster_named
 from dagsched.declared import Declared
 from dagsched.errors import ConfigError
+from dagsched.formats import load
 from dagsched.generate.suite import Split, Suite
-from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import TraceSection
+from dagsched.learn.train_config import TrainConfig
 from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
 from dagsched.workflow import Workflow
@@ -28,11 +29,11 @@ _DOMAIN = 0x54524E
 TRACE_SHARES: dict[Split, tuple[float, float]] = {
     "train": (0.0, 0.7), "validation": (0.7, 0.8), "confirm": (0.8, 0.9), "test": (0.9, 1.0),
 }  # fmt: skip
-LEAST_PIECES = 10
+MIN_PIECES = 10
 """Pieces a trace needs, so that no split is empty."""
 
 
-class Source(Protocol):
+class InstanceSource(Protocol):
     """Replays by split and index."""
 
     name: str
@@ -55,7 +56,7 @@ class Source(Protocol):
         ...
 
 
-class SuiteSource:
+class SuiteInstances:
     """Suites mixed by weight.
 
     Raises:
@@ -96,7 +97,7 @@ class SuiteSource:
         return [(s, k) for k in turns for s, size in zip(self._suites, sizes, strict=True) if k < size]
 
 
-class TraceSource:
+class TraceInstances:
     """A recorded trace cut into pieces in order of time: the first 70% train, then 10% for each other split.
 
     A trace of one stream is cut into windows of consecutive workflows, which keep their arrivals; several workloads
@@ -107,10 +108,10 @@ class TraceSource:
     """
 
     def __init__(self, workloads: Sequence[Workload], settings: TraceSection, seed: int, name: str) -> None:
-        pieces = list(workloads) if len(workloads) >= LEAST_PIECES else _windows(workloads, settings.window)
-        if len(pieces) < LEAST_PIECES:
+        pieces = list(workloads) if len(workloads) >= MIN_PIECES else _windows(workloads, settings.window)
+        if len(pieces) < MIN_PIECES:
             raise ConfigError(
-                f"trace: gives {len(pieces)} instances of {settings.window} workflows, at least {LEAST_PIECES} are "
+                f"trace: gives {len(pieces)} instances of {settings.window} workflows, at least {MIN_PIECES} are "
                 "needed for training, validation and tests; lower trace.window or give a longer trace"
             )
         self.name, self._pieces, self._seed = name, pieces, seed
@@ -169,7 +170,7 @@ def _objective(pieces: Sequence[Workload]) -> ObjectiveName:
     return found.pop() if len(found) == 1 else "flow_time"
 
 
-def open_source(config: TrainConfig, trace: str | Path | None = None) -> Source:
+def open_source(config: TrainConfig, trace: str | Path | None = None) -> InstanceSource:
     """The suites of a configuration, or a trace instead.
 
     Raises:
@@ -183,13 +184,11 @@ def open_source(config: TrainConfig, trace: str | Path | None = None) -> Source:
                 suites.append(Suite.load(share.suite, share.changes))
             except ConfigError as error:
                 raise ConfigError(f"suite{'' if len(config.suites) == 1 else f'.{k}'}: {error}") from None
-        return SuiteSource(suites, [share.weight for share in config.suites], config.seed)
-    from dagsched.formats import load
-
-    return TraceSource(load(trace), config.trace, config.seed, Path(trace).name)
+        return SuiteInstances(suites, [share.weight for share in config.suites], config.seed)
+    return TraceInstances(load(trace), config.trace, config.seed, Path(trace).name)
 
 
-def replays_of(source: Source, split: Split, wanted: int) -> list[Replay]:
+def replays_of(source: InstanceSource, split: Split, wanted: int) -> list[Replay]:
     """The first ``wanted`` replays of a split, or all if there are fewer."""
     size = source.size(split)
     return [source.replay(split, k) for k in range(wanted if size is None else min(wanted, size))]

@@ -10,9 +10,7 @@ import numpy as np
 import torch
 
 from dagsched.features.builder import Normaliser
-from dagsched.learn.config_sections import ExpertSection
-from dagsched.learn.expert import Looked, look_ahead
-from dagsched.learn.rollout import NetworkArena, Trajectory, collect, evaluate, head_of, in_order
+from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, collect, evaluate, head_of
 from dagsched.models.checkpoint import Checkpoint, Kind
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch, make_batch
@@ -57,37 +55,30 @@ class Learner:
         self._graphs: OrderedDict[int, tuple[Replay, Graph]] = OrderedDict()
 
     @staticmethod
-    def seeds(rng: np.random.Generator, arenas: int, rollouts: int) -> list[list[int]]:
-        """Seeds ``[arenas][rollouts]`` for :meth:`sample`."""
-        drawn: list[list[int]] = rng.integers(1, 2**62, (arenas, rollouts)).tolist()
+    def seeds(rng: np.random.Generator, runners: int, rollouts: int) -> list[list[int]]:
+        """Seeds ``[runners][rollouts]`` for :meth:`sample`."""
+        drawn: list[list[int]] = rng.integers(1, 2**62, (runners, rollouts)).tolist()
         return drawn
 
-    def greedy(self, arenas: Sequence[NetworkArena]) -> FloatArray:
-        """``[arenas]`` cost of the most probable actions."""
-        self._remember(arenas)
-        return evaluate(arenas, self.base, self._head(), self._embed, threads=self.threads)
+    def greedy(self, runners: Sequence[NetworkEpisodeRunner]) -> FloatArray:
+        """``[runners]`` cost of the most probable actions."""
+        self._remember(runners)
+        return evaluate(runners, self.base, self._head(), self._embed, threads=self.threads)
 
     def sample(
         self,
-        arenas: Sequence[NetworkArena],
+        runners: Sequence[NetworkEpisodeRunner],
         seeds: Sequence[Sequence[int]],
         *,
         temperature: float,
         record: bool = True,
     ) -> list[list[Trajectory]]:
-        """For each arena one sampled run per seed; the same seed gives the same run."""
-        self._remember(arenas)
+        """For each runner one sampled run per seed; the same seed gives the same run."""
+        self._remember(runners)
         return collect(
-            arenas, self.base, self._head(), self._embed, seeds=seeds, temperature=temperature, record=record,
+            runners, self.base, self._head(), self._embed, seeds=seeds, temperature=temperature, record=record,
             threads=self.threads,
         )  # fmt: skip
-
-    def look_ahead(self, arenas: Sequence[NetworkArena], seeds: Sequence[int], settings: ExpertSection) -> list[Looked]:
-        """For each arena a sampled run with the costs of actions at some of its decisions."""
-        self._prepare(arenas)
-        return in_order(
-            lambda pair: look_ahead(pair[0], settings, pair[1]), list(zip(arenas, seeds, strict=True)), self.threads
-        )
 
     def values(self, g: Any, q: Any) -> FloatArray:
         """``[D]`` what the critic says; it reads the state's features ``[D, G]`` and ``[D, groups, Q]`` alone."""
@@ -95,14 +86,14 @@ class Learner:
             found = self.model.value(torch.from_numpy(g).to(self.device), torch.from_numpy(q).to(self.device))
         return np.asarray(found.cpu().numpy(), np.float64)
 
-    def schedule(self, arena: NetworkArena, name: str = "ppo") -> Schedule:
-        """The greedy schedule of one arena."""
-        self._prepare([arena])
-        arena.run()
-        return arena.arena.simulator.schedule(name)
+    def schedule(self, runner: NetworkEpisodeRunner, name: str = "ppo") -> Schedule:
+        """The greedy schedule of one runner."""
+        self.prepare([runner])
+        runner.run()
+        return runner.inner.simulator.schedule(name)
 
     def batch(self, trajectories: Sequence[Any]) -> Batch:
-        """Recorded decisions as tensors on the device."""
+        """Demonstration decisions as tensors on the device."""
         return make_batch(trajectories, self.graph if self.model.encoder is not None else None).to(self.device)
 
     def graph(self, replay: Replay) -> Graph:
@@ -137,21 +128,21 @@ class Learner:
             fixed, pooled = self.model.embed(graph.x, graph.edges)
         return fixed.cpu().numpy(), pooled.cpu().numpy()
 
-    def _prepare(self, arenas: Sequence[NetworkArena]) -> None:
-        """Hand the present weights to arenas."""
-        self._remember(arenas)
+    def prepare(self, runners: Sequence[NetworkEpisodeRunner]) -> None:
+        """Hand the present weights to runners."""
+        self._remember(runners)
         head = self._head()
-        for arena in arenas:
-            arena.set_policy(self.base, head, self._embed)
+        for runner in runners:
+            runner.set_policy(self.base, head, self._embed)
 
-    def _remember(self, arenas: Sequence[NetworkArena]) -> None:
-        """Graphs of arenas are built from the constants these already hold."""
+    def _remember(self, runners: Sequence[NetworkEpisodeRunner]) -> None:
+        """Graphs of runners are built from the constants these already hold."""
         if self.model.encoder is None:
             return
-        for arena in arenas:
-            replay = arena.arena.replay
+        for runner in runners:
+            replay = runner.inner.replay
             if id(replay) not in self._graphs:
-                self._keep(replay, graph_of(replay, self.normaliser, arena.arena.constants))
+                self._keep(replay, graph_of(replay, self.normaliser, runner.inner.constants))
 
     def _keep(self, replay: Replay, graph: Graph) -> tuple[Replay, Graph]:
         self._graphs[id(replay)] = replay, graph

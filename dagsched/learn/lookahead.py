@@ -11,7 +11,7 @@ import copy
 import numpy as np
 
 from dagsched.cost import cost_function
-from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.policies import learned_kernel
 from dagsched.policies.learned import LinearRunner, NetworkRunner
 from dagsched.schedule import WAIT
@@ -21,40 +21,40 @@ from dagsched.workflow import FloatArray, IntArray
 
 
 class Lookahead:
-    """Looks ahead from the present decision of an arena whose policy has been set.
+    """Looks ahead from the present decision of a runner whose policy has been set.
 
     Args:
-        arena: the run in progress; it is not changed.
+        runner: the run in progress; it is not changed.
         arrivals: later workflows that the copies meet; ``None`` = all. Their cost counts, that of later ones does not.
         network: who goes on: the network, or else its base priority.
     """
 
-    def __init__(self, arena: NetworkArena, arrivals: int | None, *, network: bool) -> None:
-        inner = arena.arena
-        self._arena, self._arrivals = arena, arrivals
+    def __init__(self, runner: NetworkEpisodeRunner, arrivals: int | None, *, network: bool) -> None:
+        inner = runner.inner
+        self._runner, self._arrivals = runner, arrivals
         self._simulator = copy.copy(inner.simulator)
         self._new_state()
-        weights, scratch = inner.linear.weights, arena.scratch
+        weights, scratch = inner.linear.weights, runner.scratch
         if network:
             embedded = (scratch.fixed, scratch.pooled) if len(scratch.fixed) else None
-            self._runner: LinearRunner = NetworkRunner(
-                self._simulator, weights, arena.head, embedded and (lambda *_: embedded), problem=inner.problem,
+            self._follower: LinearRunner = NetworkRunner(
+                self._simulator, weights, runner.head, embedded and (lambda *_: embedded), problem=inner.problem,
                 constants=inner.constants,
             )  # fmt: skip
         else:
-            self._runner = LinearRunner(self._simulator, weights, problem=inner.problem, constants=inner.constants)
+            self._follower = LinearRunner(self._simulator, weights, problem=inner.problem, constants=inner.constants)
         self._cost = cost_function(inner.replay, inner.objective)
 
     def costs(self, actions: IntArray) -> FloatArray:
         """``[actions]`` cost of each task or WAIT as the next action; what all have in common may be left out."""
-        arena, runner, simulator = self._arena.arena, self._runner, self._simulator
-        state = arena.simulator.state
+        runner, follower, simulator = self._runner.inner, self._follower, self._simulator
+        state = runner.simulator.state
         if len(simulator.state.alloc) < len(state.alloc) or len(simulator.state.decision) < len(state.decision):
             self._new_state()
-        known = len(arena.problem.workflow)
+        known = len(runner.problem.workflow)
         if self._arrivals is not None:
             known = min(known, int(state.counter[kernel.ARRIVED]) + self._arrivals)
-        problem = runner.problem = arena.problem._replace(workflow=arena.problem.workflow[:known])
+        problem = follower.problem = runner.problem._replace(workflow=runner.problem.workflow[:known])
         last = int(problem.workflow_ptr[known])
         left = int(np.isnan(state.task["finish"][:last]).sum())
         found = np.zeros(len(actions))
@@ -67,22 +67,22 @@ class Lookahead:
             else:
                 node = kernel.place(problem, simulator.state, action)
                 kernel.start(problem, simulator.state, simulator.truth, action, node, 0)
-            runner.run()
+            follower.run()
             found[k] = self._cost(simulator.state.task["finish"][:last])
         return found
 
     def _restore(self) -> None:
         """Make the copy equal to the run."""
-        inner, runner = self._arena.arena, self._runner
+        inner, follower = self._runner.inner, self._follower
         copy_into(inner.simulator.state, self._simulator.state)
-        for old, new in zip(inner.tracker, runner.tracker, strict=True):
+        for old, new in zip(inner.tracker, follower.tracker, strict=True):
             np.copyto(new, old)
-        if isinstance(runner, NetworkRunner):
-            np.copyto(runner.scratch.summary, self._arena.scratch.summary)
-            np.copyto(runner.scratch.counter, self._arena.scratch.counter)
-            runner.scratch.counter[[learned_kernel.RECORDING, learned_kernel.SAMPLING]] = 0
+        if isinstance(follower, NetworkRunner):
+            np.copyto(follower.scratch.summary, self._runner.scratch.summary)
+            np.copyto(follower.scratch.counter, self._runner.scratch.counter)
+            follower.scratch.counter[[learned_kernel.RECORDING, learned_kernel.SAMPLING]] = 0
 
     def _new_state(self) -> None:
-        inner = self._arena.arena
+        inner = self._runner.inner
         state = inner.simulator.state
         self._simulator.state = new_state(inner.problem, len(state.alloc), len(state.decision))

@@ -8,17 +8,121 @@ action are not recorded, and the advantage may come from the rollouts of a group
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dagsched.learn.advantage import gae, group_advantage, rewards_to_go, time_indexed_advantage
+from dagsched.learn.algorithm import OnPolicy, StepReport, TrainingStep, set_learning_rate
+from dagsched.learn.learner import Learner
 from dagsched.learn.ppo_settings import PPOSettings
+from dagsched.learn.rollout import Trajectory, network_runners, only
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import Batch
 from dagsched.workflow import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunSummary:
+    """What remains of a rollout whose rows are not kept: fields as in ``Trajectory``."""
+
+    reward: FloatArray
+    time: FloatArray
+    cost: float
+    length: int
+    wait: float
+    g: NDArray[np.float32]
+    q: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rollouts:
+    """All rollouts of a step in short, and the decisions ``kept[k]`` of each that are learned from."""
+
+    runs: list[RunSummary]
+    kept: list[IntArray]
+    trajectories: list[Trajectory]
+
+    def scalars(self, objective: str) -> dict[str, float]:
+        """Mean return, length and waiting; rewards leave out what passed before the first choice."""
+        runs = self.runs
+        return {
+            f"reward/{objective}": float(np.mean([run.reward.sum() for run in runs])),
+            "rollout/ep_rew_mean": float(np.mean([-run.cost for run in runs])),
+            "rollout/ep_len_mean": float(np.mean([run.length for run in runs])),
+            "rollout/choices_mean": float(np.mean([len(run.reward) for run in runs])),
+            "rollout/wait_max": max(run.wait for run in runs),
+            "rollout/wait_min": min(run.wait for run in runs),
+        }
+
+
+class PPO(OnPolicy[Rollouts]):
+    """The stage ``ppo``: several rollouts of each instance, then clipped updates on their decisions."""
+
+    def __init__(self, learner: Learner, settings: PPOSettings) -> None:
+        super().__init__(learner, settings.learning_rate)
+        self.settings = settings
+
+    def temperature(self, progress: float) -> float:
+        """That of the rollouts at this point of the stage."""
+        return self.settings.temperature_at(progress)
+
+    def collect(self, step: TrainingStep) -> Rollouts:
+        """Instance after instance, so that the rows of a few rollouts at most are held in full."""
+        learner, settings, runners = self.learner, self.settings, network_runners(step.runners)
+        temperature = settings.temperature_at(step.progress)
+        seeds = learner.seeds(step.rng, len(runners), settings.rollouts)
+        maximum = max(1, settings.decisions // (len(runners) * settings.rollouts))
+        found = Rollouts([], [], [])
+        for first in range(0, len(runners), learner.threads):
+            part = slice(first, first + learner.threads)
+            for group in learner.sample(runners[part], seeds[part], temperature=temperature):
+                for run in group:
+                    index = np.arange(len(run))
+                    if len(run) > maximum:
+                        index = np.sort(np.random.default_rng(run.seed).choice(len(run), maximum, replace=False))
+                    found.runs.append(RunSummary(run.reward, run.time, run.cost, run.length, run.wait, run.g, run.q))
+                    found.kept.append(index)
+                    found.trajectories.append(run if len(index) == len(run) else only(run, index))
+        return found
+
+    def update(self, collected: Rollouts, step: TrainingStep) -> StepReport:
+        """Advantages of all decisions, then :func:`ppo_update` on those that were kept."""
+        learner, settings, runs = self.learner, self.settings, collected.runs
+        rate, temperature = settings.learning_rate_at(step.progress), settings.temperature_at(step.progress)
+        set_learning_rate(self.optimiser, rate)
+        scalars = collected.scalars(step.runners[0].objective)
+        scalars |= {"train/learning_rate": rate, "train/temperature": temperature}
+        decisions = sum(run.length for run in runs)
+        if not any(len(index) for index in collected.kept):
+            return StepReport(scalars, decisions)
+        values = [np.zeros(0)] * len(runs)
+        if settings.advantage == "gae":
+            values = [learner.values(run.g, run.q) for run in runs]
+        advantage, target = advantages_of(
+            [run.reward for run in runs],
+            [run.time for run in runs],
+            np.array([run.cost for run in runs]),
+            np.repeat(np.arange(len(step.runners)), settings.rollouts),
+            values,
+            settings,
+        )
+        starts = np.cumsum([0, *(len(run.reward) for run in runs)])
+        chosen = np.concatenate([start + index for start, index in zip(starts, collected.kept, strict=False)])
+        stats = ppo_update(
+            learner.model,
+            self.optimiser,
+            learner.batch(collected.trajectories),
+            torch.from_numpy(advantage[chosen].astype(np.float32)).to(learner.device),
+            torch.from_numpy(target[chosen].astype(np.float32)).to(learner.device),
+            settings,
+            step.rng,
+            temperature=temperature,
+        )
+        return StepReport(scalars | {f"train/{name}": float(value) for name, value in asdict(stats).items()}, decisions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +198,6 @@ def ppo_update(
     rng: np.random.Generator,
     *,
     temperature: float,
-    old: tuple[Tensor, Tensor] | None = None,
 ) -> UpdateStats:
     """Several epochs of clipped updates on one collection.
 
@@ -107,9 +210,8 @@ def ppo_update(
         settings: hyper-parameters.
         rng: draws the minibatches.
         temperature: at which the actions were sampled.
-        old: ``[D]`` log-probabilities and values of the sampling policy; by default computed here.
     """
-    old_log_prob, old_value = evaluate_in_parts(model, batch, settings.minibatch, temperature) if old is None else old
+    old_log_prob, old_value = evaluate_in_parts(model, batch, settings.minibatch, temperature)
     sums = np.zeros(6)
     updates = 0
     stop = False

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dagsched import graph
 from dagsched.cost import TARDINESS
 from dagsched.features import kernel as features
-from dagsched.learn.arena import Arena
+from dagsched.learn.episode_runner import EpisodeRunner
 from dagsched.objective import ObjectiveName
 from dagsched.policies import learned_kernel
 from dagsched.policies.learned_kernel import Float32Array, Head, Record, Scratch
@@ -86,24 +86,24 @@ def only(trajectory: Trajectory, decisions: IntArray) -> Trajectory:
     )
 
 
-class NetworkArena:
-    """An arena in which a network decides, with its scratch and, if asked for, a record."""
+class NetworkEpisodeRunner:
+    """An episode runner in which a network decides, with its scratch and, if asked for, a record."""
 
-    def __init__(self, arena: Arena) -> None:
-        self.arena = arena
+    def __init__(self, runner: EpisodeRunner) -> None:
+        self.inner = runner
         self._scratch: Scratch | None = None
         self._record: Record | None = None
         self._shape: tuple[int, ...] = ()
 
     def set_policy(self, base_weights: FloatArray, head: Head, embed: Embed | None) -> None:
         """Use these weights from now on."""
-        arena = self.arena
-        arena.set_weights(base_weights)
+        runner = self.inner
+        runner.set_weights(base_weights)
         self.head = head
         shape = (embed is None, *(len(a) for a in (head.columns, head.bq, head.b1, head.b2)))
         if embed is not None or shape != self._shape:
-            embedding = None if embed is None else embed(arena.replay)
-            self._scratch = learned_kernel.new_scratch(arena.problem, head, embedding, noise=len(arena.replay))
+            embedding = None if embed is None else embed(runner.replay)
+            self._scratch = learned_kernel.new_scratch(runner.problem, head, embedding, noise=len(runner.replay))
         if shape != self._shape:
             self._record = None
         self._shape = shape
@@ -118,49 +118,49 @@ class NetworkArena:
     ) -> float:
         """One run, greedy without a ``seed``; returns its cost.
 
-        With ``order`` ``[T]`` the candidate of least value runs next, whatever the network says: the way to record
+        With ``order`` ``[T]`` the candidate of lowest value runs next, whatever the network says: the way to record
         the decisions of a known schedule.
         """
         self.begin(seed=seed, temperature=temperature, order=order)
         self.go_on(MANY, record=record)
-        return self.arena.cost()
+        return self.inner.cost()
 
     def begin(self, *, seed: int | None = None, temperature: float = 1.0, order: FloatArray | None = None) -> None:
         """Back before the first arrival; arguments as for :meth:`run`."""
-        arena, scratch, head = self.arena, self.scratch, self.head
-        arena.reset()
+        runner, scratch, head = self.inner, self.scratch, self.head
+        runner.reset()
         learned_kernel.reset_scratch(scratch)
         scratch.noise[:] = 0.0 if order is None else -_FOLLOW * order / max(float(np.abs(order).max()), 1e-12)
         scratch.counter[learned_kernel.SAMPLING] = seed is not None
         scratch.random[0] = np.uint64((seed or 0) & (2**64 - 1))
         head.setting[learned_kernel.TEMPERATURE] = temperature
         if self._record is None:
-            self._record = learned_kernel.new_record(head, len(arena.replay.cluster.groups), 1, 1)
+            self._record = learned_kernel.new_record(head, len(runner.replay.cluster.groups), 1, 1)
 
-    def go_on(self, most: int, *, record: bool) -> bool:
-        """Start at most so many tasks; False if the run has ended."""
-        arena, sim, scratch = self.arena, self.arena.simulator, self.scratch
+    def go_on(self, maximum: int, *, record: bool) -> bool:
+        """Start at most ``maximum`` tasks; False if the run has ended."""
+        runner, sim, scratch = self.inner, self.inner.simulator, self.scratch
         assert self._record is not None
         scratch.counter[learned_kernel.RECORDING] = record
         begun = _starts(sim)
         while True:
             status = learned_kernel.run_by_network(
-                arena.problem, sim.state, sim.truth, arena.constants, arena.tracker, arena.linear, self.head, scratch,
-                self._record, most - (_starts(sim) - begun),
+                runner.problem, sim.state, sim.truth, runner.constants, runner.tracker, runner.linear, self.head,
+                scratch, self._record, maximum - (_starts(sim) - begun),
             )  # fmt: skip
             if status == kernel.GROW:
                 sim.grow()
             elif status == kernel.FULL:
-                groups = len(arena.replay.cluster.groups)
-                self._record = _larger(self._record, self.head, groups, len(arena.replay))
+                groups = len(runner.replay.cluster.groups)
+                self._record = _larger(self._record, self.head, groups, len(runner.replay))
             else:
                 return bool(status != kernel.DONE)
 
     def logits(self) -> tuple[IntArray, FloatArray]:
         """(candidates, their logits and that of WAIT, -inf where illegal) at the present decision."""
-        arena, scratch = self.arena, self.scratch
+        runner, scratch = self.inner, self.scratch
         count = learned_kernel.evaluate_logits(
-            arena.problem, arena.simulator.state, arena.constants, arena.tracker, arena.linear, self.head, scratch
+            runner.problem, runner.simulator.state, runner.constants, runner.tracker, runner.linear, self.head, scratch
         )
         return scratch.eligible[scratch.candidate[:count]].copy(), scratch.logit[: count + 1].copy()
 
@@ -178,19 +178,19 @@ class NetworkArena:
     def trajectory(self, cost: float, seed: int) -> Trajectory:
         """What the last run recorded, copied."""
         assert self._record is not None
-        arena, record = self.arena, self._record
+        runner, record = self.inner, self._record
         decisions = self.recorded
         rows = int(self.scratch.counter[learned_kernel.ROWS])
-        state = arena.simulator.state
+        state = runner.simulator.state
         task = record.task[:rows].copy()
         time = record.time[:decisions].copy()
         ready = state.task["ready_time"]
         waits = state.task["start"] - ready
         return Trajectory(
-            replay=arena.replay,
+            replay=runner.replay,
             row_ptr=record.row_ptr[: decisions + 1].copy(),
             task=task,
-            workflow=arena.problem.workflow_of[task],
+            workflow=runner.problem.workflow_of[task],
             started=record.started[:rows].copy(),
             x=record.x[:rows].copy(),
             z=record.z[:rows].copy(),
@@ -199,8 +199,8 @@ class NetworkArena:
             action=record.action[:decisions].copy(),
             can_wait=record.can_wait[:decisions].astype(bool),
             time=time,
-            reward=rewards(arena.replay, arena.objective, state.task["finish"], time),
-            start_order=_start_order(arena, int(arena.tracker.counter[features.STARTED])),
+            reward=rewards(runner.replay, runner.objective, state.task["finish"], time),
+            start_order=_start_order(runner, int(runner.tracker.counter[features.STARTED])),
             cost=cost,
             length=int(state.counter[kernel.DECISIONS]),
             wait=float(waits.max()) if len(waits) else 0.0,
@@ -223,10 +223,10 @@ def _larger(record: Record, head: Head, groups: int, tasks: int) -> Record:
     return larger
 
 
-def _start_order(arena: Arena, started: int) -> IntArray:
-    place = np.full(len(arena.replay), len(arena.replay), np.int64)
-    place[arena.tracker.order[:started]] = np.arange(started)
-    return np.lexsort((place, arena.replay.workflow_of)).astype(np.int64)
+def _start_order(runner: EpisodeRunner, started: int) -> IntArray:
+    place = np.full(len(runner.replay), len(runner.replay), np.int64)
+    place[runner.tracker.order[:started]] = np.arange(started)
+    return np.lexsort((place, runner.replay.workflow_of)).astype(np.int64)
 
 
 def rewards(replay: Replay, objective: ObjectiveName, finish: FloatArray, time: FloatArray) -> FloatArray:
@@ -256,31 +256,31 @@ def head_of(arrays: Mapping[str, Any]) -> Head:
     return Head(**arrays)
 
 
-def network_arenas(arenas: Sequence[Arena]) -> list[NetworkArena]:
-    """Wrap arenas for a network; keep them for many runs."""
-    return [NetworkArena(arena) for arena in arenas]
+def network_runners(runners: Sequence[EpisodeRunner]) -> list[NetworkEpisodeRunner]:
+    """The same replays under a network; keep the runners for many runs."""
+    return [NetworkEpisodeRunner(runner) for runner in runners]
 
 
 def evaluate(
-    arenas: Sequence[NetworkArena],
+    runners: Sequence[NetworkEpisodeRunner],
     base_weights: FloatArray,
     head: Head,
     embed: Embed | None = None,
     *,
     threads: int = 1,
 ) -> FloatArray:
-    """``[arenas]`` cost of the greedy policy on each."""
+    """``[runners]`` cost of the greedy policy on each."""
 
-    def one(arena: NetworkArena) -> float:
-        return arena.run()
+    def one(runner: NetworkEpisodeRunner) -> float:
+        return runner.run()
 
-    for arena in arenas:
-        arena.set_policy(base_weights, head, embed)
-    return np.array(in_order(one, arenas, threads))
+    for runner in runners:
+        runner.set_policy(base_weights, head, embed)
+    return np.array(in_order(one, runners, threads))
 
 
 def collect(
-    arenas: Sequence[NetworkArena],
+    runners: Sequence[NetworkEpisodeRunner],
     base_weights: FloatArray,
     head: Head,
     embed: Embed | None = None,
@@ -290,22 +290,24 @@ def collect(
     record: bool = True,
     threads: int = 1,
 ) -> list[list[Trajectory]]:
-    """Sampled runs: for each arena one trajectory per seed of ``seeds[k]``.
+    """Sampled runs: for each runner one trajectory per seed of ``seeds[k]``.
 
     With ``record=False`` trajectories hold the cost alone (no decisions).
     """
 
-    def one(pair: tuple[NetworkArena, Sequence[int]]) -> list[Trajectory]:
-        arena, mine = pair
-        return [arena.trajectory(arena.run(seed=seed, temperature=temperature, record=record), seed) for seed in mine]
+    def one(pair: tuple[NetworkEpisodeRunner, Sequence[int]]) -> list[Trajectory]:
+        runner, its_seeds = pair
+        return [
+            runner.trajectory(runner.run(seed=seed, temperature=temperature, record=record), seed) for seed in its_seeds
+        ]
 
-    for arena in arenas:
-        arena.set_policy(base_weights, head, embed)
-    return in_order(one, list(zip(arenas, seeds, strict=True)), threads)
+    for runner in runners:
+        runner.set_policy(base_weights, head, embed)
+    return in_order(one, list(zip(runners, seeds, strict=True)), threads)
 
 
 def in_order(work: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
-    """``work`` of each item, so many at a time."""
+    """``work`` of each item, ``threads`` at a time; results in order."""
     if threads <= 1:
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(threads, cores())) as pool:

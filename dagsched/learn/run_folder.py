@@ -19,7 +19,7 @@ from typing import Any
 from dagsched.errors import ConfigError
 from dagsched.features.schema import schema_hash
 from dagsched.files import exists, is_dir, write_atomic
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 from dagsched.locks import NAME as LOCK
 from dagsched.locks import FolderLock
 from dagsched.models.folder import read_folder, restore_folders, write_folder
@@ -65,7 +65,7 @@ class RunFolder:
         if resume:
             for folder in (self.path, self.path / "checkpoints"):
                 restore_folders(folder)
-            before = TrainConfig.load(file)
+            before = type(config).load(file)
             if before != config:
                 changed = _differences(before.model_dump(), config.model_dump())
                 raise ConfigError(
@@ -102,7 +102,7 @@ class RunFolder:
         return self.path / "tb"
 
     def checkpoint(self, step: int) -> Path:
-        """The checkpoint after so many steps in all."""
+        """The checkpoint after ``step`` steps in all."""
         return self.path / "checkpoints" / f"step_{step}"
 
     def describe(self, source: Mapping[str, Any], command: str) -> None:

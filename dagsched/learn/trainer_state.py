@@ -30,7 +30,7 @@ class TrainerState:
         scale: factor of the base priority, once calibrated.
         best: ``{"cost", "step", "kind"}`` of the checkpoint in ``best/``, or set aside by a stopped evolve stage.
         history: one mapping of metrics for each validation.
-        optimiser: state of the optimiser of the stage in progress.
+        optimiser: state of the algorithm of the stage in progress; that of its optimiser, if it keeps nothing else.
     """
 
     stage: int = 0

@@ -1,7 +1,7 @@
 import pytest
 
 from dagsched.errors import ConfigError
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 
 LEAST = "name: small\nsuite: build\n"
 

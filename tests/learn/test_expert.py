@@ -10,12 +10,12 @@ import torch
 
 from dagsched.cost import cost_function
 from dagsched.features import schema
-from dagsched.learn.arena import Arena
-from dagsched.learn.config import TrainConfig
 from dagsched.learn.config_sections import ExpertSection
-from dagsched.learn.expert import Looked, advantages, all_action_loss, learn, look_ahead
+from dagsched.learn.episode_runner import EpisodeRunner
+from dagsched.learn.expert import LookaheadRun, advantages, all_action_loss, learn, look_ahead
 from dagsched.learn.lookahead import Lookahead
-from dagsched.learn.rollout import NetworkArena, collect
+from dagsched.learn.rollout import NetworkEpisodeRunner, collect
+from dagsched.learn.train_config import TrainConfig
 from dagsched.learn.trainer import Trainer
 from dagsched.models.checkpoint import Checkpoint
 from dagsched.nn.actor_critic import ActorCritic
@@ -35,11 +35,11 @@ OBJECTIVES = ("makespan", "flow_time", "slo")
 EVERY = ExpertSection(decisions=1000, actions=64, arrivals=None, temperature=1.0)
 
 
-def arena_with(replay: Replay, checkpoint: Checkpoint, objective: str = "flow_time") -> NetworkArena:
-    arena = NetworkArena(Arena(replay, objective))  # type: ignore[arg-type]
+def runner_with(replay: Replay, checkpoint: Checkpoint, objective: str = "flow_time") -> NetworkEpisodeRunner:
+    runner = NetworkEpisodeRunner(EpisodeRunner(replay, objective))  # type: ignore[arg-type]
     head, embed = compiled(checkpoint)
-    arena.set_policy(checkpoint.base, head, embed and (lambda r: embed(r, arena.arena.constants)))
-    return arena
+    runner.set_policy(checkpoint.base, head, embed and (lambda r: embed(r, runner.inner.constants)))
+    return runner
 
 
 def test_the_loss_by_hand() -> None:
@@ -63,8 +63,8 @@ def test_actions_that_were_not_tried_get_no_gradient() -> None:
     assert logits.grad.tolist() == pytest.approx([0.25, -0.25, 0.0, 0.0])
 
 
-def looked(rows: list[float], waits: list[float], tasks: int) -> Looked:
-    return Looked(made_trajectory(made_replay((tasks,)), decisions=len(waits)), np.array(rows), np.array(waits))  # type: ignore[arg-type]
+def looked(rows: list[float], waits: list[float], tasks: int) -> LookaheadRun:
+    return LookaheadRun(made_trajectory(made_replay((tasks,)), decisions=len(waits)), np.array(rows), np.array(waits))  # type: ignore[arg-type]
 
 
 def test_longer_runs_weigh_more_and_outliers_are_clipped() -> None:
@@ -79,15 +79,15 @@ def test_longer_runs_weigh_more_and_outliers_are_clipped() -> None:
 def forced(replay: Replay, checkpoint: Checkpoint, before: int, action: int, *, network: bool) -> np.ndarray:
     """Finish times if the greedy network starts so many tasks, then the action is taken, then the same goes on."""
     simulator = Simulator(replay)
-    runner = make_runner(simulator, checkpoint, "ppo")
-    runner.run(before)
+    policy = make_runner(simulator, checkpoint, "ppo")
+    policy.run(before)
     while not len(simulator.eligible()):
         simulator.advance()
     if not network:
-        runner = LinearRunner(simulator, checkpoint.base)
+        policy = LinearRunner(simulator, checkpoint.base)
     simulator.wait() if action == WAIT else simulator.start(action)
     if not simulator.done:
-        runner.run()
+        policy.run()
     return simulator.state.task["finish"]
 
 
@@ -99,15 +99,15 @@ def test_a_look_ahead_costs_what_the_action_costs_in_a_run_of_its_own(network: b
         replay = draw_wide(seed, options=SimulationOptions())
         checkpoint = random_checkpoint(seed=seed, wait=True, encoder=encoder)
         objective = OBJECTIVES[seed % 3]
-        arena = arena_with(replay, checkpoint, objective)
+        runner = runner_with(replay, checkpoint, objective)
         before = len(replay) // 3
-        arena.begin()
-        simulator = arena.arena.simulator
-        if not arena.go_on(before, record=False) or not (len(simulator.eligible()) or simulator.advance()):
+        runner.begin()
+        simulator = runner.inner.simulator
+        if not runner.go_on(before, record=False) or not (len(simulator.eligible()) or simulator.advance()):
             continue
-        tasks, logits = arena.logits()
+        tasks, logits = runner.logits()
         actions = np.append(tasks, WAIT)[np.isfinite(logits)]
-        found = Lookahead(arena, None, network=network).costs(actions)
+        found = Lookahead(runner, None, network=network).costs(actions)
         cost = cost_function(replay, objective)  # type: ignore[arg-type]
         alone = [cost(forced(replay, checkpoint, before, int(action), network=network)) for action in actions]
         assert found == pytest.approx(alone, rel=1e-9, abs=1e-12)
@@ -117,13 +117,13 @@ def test_a_look_ahead_costs_what_the_action_costs_in_a_run_of_its_own(network: b
 
 def test_without_later_arrivals_only_arrived_workflows_count() -> None:
     replay = draw_wide(706, batch=False, workflows=6, exact=True, options=SimulationOptions())
-    arena = arena_with(replay, random_checkpoint())
-    arena.begin()
-    simulator = arena.arena.simulator
+    runner = runner_with(replay, random_checkpoint())
+    runner.begin()
+    simulator = runner.inner.simulator
     simulator.advance()
     assert simulator.state.counter[kernel.ARRIVED] < len(replay.arrival)
     first = simulator.eligible()[:1]
-    costs = [Lookahead(arena, arrivals, network=False).costs(first)[0] for arrivals in (0, 1, None)]
+    costs = [Lookahead(runner, arrivals, network=False).costs(first)[0] for arrivals in (0, 1, None)]
     assert 0 < costs[0] < costs[1] <= costs[2]
 
 
@@ -148,9 +148,9 @@ def test_looking_ahead_leaves_the_run_as_it_is() -> None:
         options = SimulationOptions(max_wait=2.0) if seed % 3 == 0 else None
         replay = draw_wide(seed, options=options)
         checkpoint = random_checkpoint(seed=seed, wait=seed % 2 == 0)
-        arena = arena_with(replay, checkpoint)
-        run = look_ahead(arena, EVERY, seed)
-        plain = collect([arena], checkpoint.base, *compiled(checkpoint), seeds=[[seed]])[0][0]
+        runner = runner_with(replay, checkpoint)
+        run = look_ahead(runner, EVERY, seed)
+        plain = collect([runner], checkpoint.base, *compiled(checkpoint), seeds=[[seed]])[0][0]
         assert run.trajectory.cost == plain.cost
         assert run.trajectory.length == plain.length
         assert len(run.rows) == run.trajectory.row_ptr[-1]
@@ -162,7 +162,7 @@ def test_looking_ahead_leaves_the_run_as_it_is() -> None:
 
 def test_the_greedy_action_is_always_tried_and_costs_nothing_more() -> None:
     settings = ExpertSection(decisions=1000, actions=2, arrivals=None, temperature=0.01)
-    run = look_ahead(arena_with(draw_wide(703, batch=True), random_checkpoint()), settings, 1)
+    run = look_ahead(runner_with(draw_wide(703, batch=True), random_checkpoint()), settings, 1)
     ends = run.trajectory.row_ptr
     assert len(run.trajectory) > 3
     for d in range(len(run.trajectory)):

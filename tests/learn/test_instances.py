@@ -5,11 +5,11 @@ from dagsched.declared import Declared
 from dagsched.errors import ConfigError
 from dagsched.formats import save
 from dagsched.generate.suite import Suite
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.baselines import best_rules, rule_costs, standard_rules
 from dagsched.learn.config_sections import TraceSection
-from dagsched.learn.confirm import difference
-from dagsched.learn.instances import SuiteSource, TraceSource, open_source, replays_of
-from dagsched.learn.standard import best_rules, rule_costs, standard_rules
+from dagsched.learn.instances import SuiteInstances, TraceInstances, open_source, replays_of
+from dagsched.learn.paired_costs import difference
+from dagsched.learn.train_config import TrainConfig
 from dagsched.task import Task
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
@@ -29,8 +29,8 @@ def stream(count=100, due=False, chain=False):
 
 
 def test_seeds_train_on_different_replays_and_share_the_others():
-    one, two = (SuiteSource([Suite.load("build")], [1.0], seed) for seed in (0, 1))
-    assert one.replay("train", 3).digest == SuiteSource([Suite.load("build")], [1.0], 0).replay("train", 3).digest
+    one, two = (SuiteInstances([Suite.load("build")], [1.0], seed) for seed in (0, 1))
+    assert one.replay("train", 3).digest == SuiteInstances([Suite.load("build")], [1.0], 0).replay("train", 3).digest
     assert one.replay("train", 3).digest != two.replay("train", 3).digest
     assert one.replay("validation", 3).digest == two.replay("validation", 3).digest
     assert one.size("train") is None
@@ -38,7 +38,7 @@ def test_seeds_train_on_different_replays_and_share_the_others():
 
 def test_suites_are_mixed_by_weight_and_taken_in_turns():
     suites = [Suite.load("build"), Suite.load("join")]
-    source = SuiteSource(suites, [3.0, 1.0], 0)
+    source = SuiteInstances(suites, [3.0, 1.0], 0)
     drawn = [source.replay("train", k).workload.name.split("-")[0] for k in range(60)]
     assert 30 < drawn.count("build") < 58
     assert [source.replay("confirm", k).workload.name.split("-")[0] for k in range(4)] == ["build", "join"] * 2
@@ -48,11 +48,11 @@ def test_suites_are_mixed_by_weight_and_taken_in_turns():
 
 def test_suites_of_different_objectives_are_not_mixed():
     with pytest.raises(ConfigError, match="objectives differ"):
-        SuiteSource([Suite.load("build"), Suite.load("online-layered")], [1, 1], 0)
+        SuiteInstances([Suite.load("build"), Suite.load("online-layered")], [1, 1], 0)
 
 
 def test_a_stream_is_split_by_time():
-    source = TraceSource([stream()], TraceSection(window=5), 0, "t")
+    source = TraceInstances([stream()], TraceSection(window=5), 0, "t")
     last = 0.0
     assert source.objective == "flow_time"
     assert source.size("validation") == source.size("confirm") == source.size("test") == 2
@@ -66,7 +66,7 @@ def test_a_stream_is_split_by_time():
 
 
 def test_training_goes_round_a_trace_in_another_order_each_time():
-    source = TraceSource([stream()], TraceSection(window=5), 0, "t")
+    source = TraceInstances([stream()], TraceSection(window=5), 0, "t")
     rounds = [[source.replay("train", 14 * r + k).first_arrival for k in range(14)] for r in range(2)]
     assert rounds[0] != rounds[1]
     assert sorted(rounds[0]) == sorted(rounds[1])
@@ -74,18 +74,18 @@ def test_training_goes_round_a_trace_in_another_order_each_time():
 
 def test_the_objective_of_a_trace_is_what_it_declares():
     due = stream(due=True)
-    assert TraceSource([due], TraceSection(window=5), 0, "t").objective == "flow_time"
+    assert TraceInstances([due], TraceSection(window=5), 0, "t").objective == "flow_time"
     all_due = due.declare(Declared(all_have_deadlines=True))
-    assert TraceSource([all_due], TraceSection(window=5), 0, "t").objective == "slo"
+    assert TraceInstances([all_due], TraceSection(window=5), 0, "t").objective == "slo"
     single = [Workload(f"x{k}", (stream().workflows[k],), declared=Declared(closed=True)) for k in range(12)]
-    assert TraceSource(single, TraceSection(), 0, "t").objective == "makespan"
-    assert TraceSource(single, TraceSection(objective="flow_time"), 0, "t").objective == "flow_time"
-    assert TraceSource([due], TraceSection(window=5), 0, "t").replay("test", 0).objective == "flow_time"
+    assert TraceInstances(single, TraceSection(), 0, "t").objective == "makespan"
+    assert TraceInstances(single, TraceSection(objective="flow_time"), 0, "t").objective == "flow_time"
+    assert TraceInstances([due], TraceSection(window=5), 0, "t").replay("test", 0).objective == "flow_time"
 
 
 def test_too_short_a_trace():
     with pytest.raises(ConfigError, match=r"gives 4 instances of 5 workflows, at least 10"):
-        TraceSource([stream(20)], TraceSection(window=5), 0, "t")
+        TraceInstances([stream(20)], TraceSection(window=5), 0, "t")
 
 
 def test_a_trace_file_instead_of_the_suite(tmp_path):

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from dagsched.errors import CheckpointError, ConfigError
-from dagsched.learn import trainer as trainer_module
-from dagsched.learn.config import TrainConfig
-from dagsched.learn.evolve import Progress
+from dagsched.learn import evolve_stage
+from dagsched.learn.evolve import Generation
 from dagsched.learn.run_folder import STATE
+from dagsched.learn.self_label import best_of
+from dagsched.learn.train_config import TrainConfig
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
 from dagsched.models.checkpoint import load_checkpoint, save_checkpoint
@@ -81,7 +82,11 @@ def test_a_search_that_is_stopped_leaves_the_best_so_far(tmp_path):
     assert (result.best["kind"], result.best["step"]) == ("evolved", 8)
     kept = load_checkpoint(tmp_path / "run" / "best")
     assert kept.card["confirm"]["instances"] == 3
-    assert result.best["cost"] == trainer._judge.linear(kept.base)[0].mean() < trainer.state.history[0]["eval/cost"]
+    assert (
+        result.best["cost"]
+        == trainer.training.validation.linear(kept.base).costs.mean()
+        < trainer.state.history[0]["eval/cost"]
+    )
 
     again = Trainer(config(**long), out=tmp_path / "run", resume=True)
     assert again.run(lambda: again.state.step == 2).best == result.best  # a short attempt loses nothing
@@ -101,11 +106,11 @@ def test_what_a_stopped_search_left_does_not_outlive_a_search_that_ends_elsewher
 
     def search(start, train, validation, settings, *, seed, stop):
         """A better ratio need not be a better mean cost, which is what counts in the end."""
-        yield Progress(1, 1.0, 0.99, good, 0.3)
+        yield Generation(1, 1.0, 0.99, good, 0.3)
         if not stop():
-            yield Progress(2, 1.0, 0.98, -good, 0.3)
+            yield Generation(2, 1.0, 0.98, -good, 0.3)
 
-    monkeypatch.setattr(trainer_module, "evolve", search)
+    monkeypatch.setattr(evolve_stage, "evolve", search)
     chosen = {"stages": ["evolve"], "evolve": {**SMALL["evolve"], "steps": 2}}
     trainer = Trainer(config(**chosen), out=tmp_path / "run")
     assert trainer.run(lambda: trainer.state.step == 1).best["kind"] == "evolved"
@@ -154,9 +159,9 @@ def test_the_best_by_validation_is_kept_and_confirmed_on_other_instances(finishe
 
 def test_the_untrained_network_costs_what_its_base_priority_costs(tmp_path):
     trainer, _ = stopped(tmp_path / "run", lambda s: s.stage == 0 and s.step == 0, stages=["ppo"])
-    learner = trainer._new_learner()
-    greedy, _, _ = trainer._judge.network(learner, 2, 1.0, (0, 0))
-    assert greedy == pytest.approx(trainer._judge.linear(trainer.start)[0], abs=1e-12)
+    run = trainer.training
+    greedy = run.validation.network(run.new_learner(), 2, 1.0, (0, 0)).costs
+    assert greedy == pytest.approx(run.validation.linear(run.start).costs, abs=1e-12)
 
 
 def test_tensorboard_has_the_usual_tags(finished):
@@ -189,14 +194,12 @@ def test_imitating_a_rule_brings_its_cost_nearer(tmp_path):
     chosen = config(start="fcfs", stages=["imitate"], imitate=settings, network={"encoder": "none", "residual": False})
     trainer = Trainer(chosen, out=tmp_path / "run")
     trainer.run()
-    lft = trainer._judge.rules.costs["lft"].mean()
+    lft = trainer.training.validation.rules.costs["lft"].mean()
     history = trainer.state.history
     assert abs(history[-1]["eval/cost"] - lft) < 0.5 * abs(history[0]["eval/cost"] - lft)
 
 
 def test_self_labelling_takes_only_rollouts_that_beat_the_greedy_policy():
-    from dagsched.learn.self_label import best_of
-
     labels = best_of([[2.0, 1.5], [3.0, 2.0], [1.0]], np.array([3.0, 2.0, 0.5]))
     assert labels.instances == (0,)
     assert labels.chosen == (1,)
@@ -279,7 +282,7 @@ def test_learning_starts_from_the_priority_of_a_checkpoint(finished, tmp_path):
     )
     result = trainer.run(lambda: True, confirm_stopped=lambda: True)
     assert (result.confirmed.start.mean, result.confirmed.start.ties) == (0.0, 3)
-    assert (trainer.start == start.base).all()
+    assert (trainer.training.start == start.base).all()
     assert (load_checkpoint(tmp_path / "run" / "best").base == start.base).all()
 
 
@@ -296,7 +299,7 @@ def test_a_shipped_start_is_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = config(start="checkpoints/default/flow", suite="online-layered", stages=["ppo"], network={"base": "rule"})
     trainer = Trainer(made, out=tmp_path / "run")
-    assert (trainer.start == load_checkpoint(shipped("checkpoints/default/flow")).base).all()
+    assert (trainer.training.start == load_checkpoint(shipped("checkpoints/default/flow")).base).all()
 
 
 def test_a_start_in_the_working_directory_is_found(finished, tmp_path, monkeypatch):

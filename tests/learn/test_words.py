@@ -10,13 +10,13 @@ import pytest
 
 from dagsched.errors import ConfigError
 from dagsched.learn import evolve as evolve_module
-from dagsched.learn.confirm import difference
-from dagsched.learn.expert import Looked
-from dagsched.learn.instances import SuiteSource
-from dagsched.learn.judge import Judge
-from dagsched.learn.standard import RuleCosts
+from dagsched.learn.baselines import RuleCosts
+from dagsched.learn.expert import LookaheadRun
+from dagsched.learn.instances import SuiteInstances
+from dagsched.learn.paired_costs import difference
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
+from dagsched.learn.validation import PolicyCosts, Validation
 from dagsched.policies.learned import LinearRunner  # noqa: F401 - compiled before the clock of a test runs
 from dagsched.run_policy import simulate
 from tests.learn.made import made_replay
@@ -34,13 +34,13 @@ ZERO = np.zeros(3)
 )
 def test_validation_says_both_costs_where_the_best_rule_costs_nothing(tmp_path, monkeypatch, of_rule, said, ratio):
     shown, written = {}, {}
-    judge = Judge.__new__(Judge)
-    judge.rules = RuleCosts({"srw": of_rule})
-    judge._folder = SimpleNamespace(best=tmp_path / "best", write_json=written.__setitem__)
+    validation = Validation.__new__(Validation)
+    validation.rules = RuleCosts({"srw": of_rule})
+    validation._folder = SimpleNamespace(best=tmp_path / "best", write_json=written.__setitem__)
     log = SimpleNamespace(scalars=lambda values, step: shown.update(values), gantt=lambda schedule, step: None)
-    monkeypatch.setattr("dagsched.learn.judge.save_checkpoint", lambda *_: None)
+    monkeypatch.setattr("dagsched.learn.validation.save_checkpoint", lambda *_: None)
     state, schedule = TrainerState(), simulate(made_replay(), "fcfs")
-    text = judge.consider(state, log, "evolved", np.full(3, 0.2), schedule, {}, lambda: None)
+    text = validation.consider(state, log, "evolved", PolicyCosts(np.full(3, 0.2), schedule), lambda: None)
     assert text == said
     assert state.best["ratio_best_rule"] == (None if ratio is None else pytest.approx(ratio))
     assert ("eval/ratio_best_rule" in shown) == (ratio is not None)
@@ -62,18 +62,18 @@ def test_a_difference_is_a_share_only_of_what_is_not_zero(policy, rule, objectiv
 
 
 def test_a_start_that_costs_nothing_is_not_improved_on_by_what_costs_something():
-    def arenas(objective):
+    def runners(objective):
         return [SimpleNamespace(objective=objective)] * 3
 
-    assert evolve_module._own_ratio(ZERO, arenas("slo")) == 0
-    assert evolve_module._own_ratio(ZERO + 0.1, arenas("slo")) == 1
-    assert evolve_module._own_ratio(np.array([0.0, 2.0, 3.0]), arenas("flow_time")) == pytest.approx(2 / 3)
-    assert evolve_module._own_ratio(ZERO + 2, arenas("makespan")) == 1
+    assert evolve_module.start_ratio(ZERO, runners("slo")) == 0
+    assert evolve_module.start_ratio(ZERO + 0.1, runners("slo")) == 1
+    assert evolve_module.start_ratio(np.array([0.0, 2.0, 3.0]), runners("flow_time")) == pytest.approx(2 / 3)
+    assert evolve_module.start_ratio(ZERO + 2, runners("makespan")) == 1
 
 
 def test_a_gain_is_no_share_of_a_run_that_costs_nothing():
     trajectory = SimpleNamespace(cost=0.0, row_ptr=np.array([0, 2]))
-    assert np.isnan(Looked(trajectory, np.array([-1.0, 0.0]), np.array([np.nan])).gains()).all()
+    assert np.isnan(LookaheadRun(trajectory, np.array([-1.0, 0.0]), np.array([np.nan])).gains()).all()
 
 
 def suite(tmp_path, text):
@@ -100,14 +100,14 @@ def test_what_cannot_be_learned_is_refused_before_training_and_leaves_no_folder(
 
 
 def test_a_confirmation_that_cannot_be_drawn_is_refused_before_training(tmp_path, monkeypatch):
-    draw = SuiteSource.replay
+    draw = SuiteInstances.replay
 
     def replay(self, split, index):
         if split == "confirm":
             raise ConfigError("suite 'mine', confirm 0: no job of the trace is for confirmation")
         return draw(self, split, index)
 
-    monkeypatch.setattr(SuiteSource, "replay", replay)
+    monkeypatch.setattr(SuiteInstances, "replay", replay)
     with pytest.raises(ConfigError, match="confirm 0"):
         Trainer(config(), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

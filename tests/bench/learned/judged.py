@@ -18,9 +18,9 @@ import numpy as np
 from dagsched.cost import cost_function
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.files import write_atomic
-from dagsched.learn.arena import Arena
-from dagsched.learn.confirm import checkpoint_costs
-from dagsched.learn.standard import best_rules, rule_costs
+from dagsched.learn.baselines import best_rules, rule_costs
+from dagsched.learn.episode_runner import EpisodeRunner
+from dagsched.learn.paired_costs import checkpoint_costs
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay
@@ -73,9 +73,9 @@ def judge(name: str, runs: Mapping[str, Path], options: Namespace) -> Judged:
         assert reference is not None
         found.columns[rule] = reference
         _add_sampler(found, replays, options.n or 256)
-    arenas = [Arena(replay, suite.objective) for replay in replays]
+    runners = [EpisodeRunner(replay, suite.objective) for replay in replays]
     for run, best in missing.items():
-        found.columns[run] = checkpoint_costs(load_checkpoint(best), arenas, options.threads)
+        found.columns[run] = checkpoint_costs(load_checkpoint(best), runners, options.threads)
     if file is not None:
         _write(file, found.columns)
     return found

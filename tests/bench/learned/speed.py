@@ -14,11 +14,12 @@ from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, MOST_CANDIDATES, NODE_FEATURES, TASK_NAMES, columns
 from dagsched.generate.suite import Suite
-from dagsched.learn.arena import Arena, linear_costs
+from dagsched.learn.algorithm import TrainingStep, take_step
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
 from dagsched.learn.learner import Learner
-from dagsched.learn.network_steps import ppo_step
+from dagsched.learn.ppo import PPO
 from dagsched.learn.ppo_settings import PPOSettings
-from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.models.checkpoint import Checkpoint, load_checkpoint
 from dagsched.models.index import choose
 from dagsched.nn.config import NetworkConfig
@@ -74,12 +75,12 @@ def measure_speed(options: Namespace) -> None:
     for name in (*NETWORKS, "online-tpch-like", "rcpsp-60", "rcpsp-120"):
         suite = Suite.load(name)
         count = options.limit or (16 if suite.objective == "makespan" else 8)
-        arenas = [Arena(suite.replay("train", k), suite.objective) for k in range(count)]
+        runners = [EpisodeRunner(suite.replay("train", k), suite.objective) for k in range(count)]
         base = start_weights("lft" if suite.objective == "makespan" else "srw")
-        length = sum(_decisions(arena, base) for arena in arenas)
+        length = sum(_decisions(runner, base) for runner in runners)
         vectors = np.tile(base, (max(1, 40_000 // length), 1))
         for threads in sorted({1, options.threads}):
-            took = _best_time(partial(linear_costs, vectors, arenas, threads))
+            took = _best_time(partial(linear_costs, vectors, runners, threads))
             row(
                 name,
                 "evolve",
@@ -88,20 +89,20 @@ def measure_speed(options: Namespace) -> None:
                 f"{count} instances, {length // count} decisions each",
             )
             if name in NETWORKS:
-                _speed_of_ppo(name, arenas[: NETWORKS[name]], base, threads, options)
+                _speed_of_ppo(name, runners[: NETWORKS[name]], base, threads, options)
 
 
-def _speed_of_ppo(name: str, arenas: list[Arena], base: np.ndarray, threads: int, options: Namespace) -> None:
+def _speed_of_ppo(name: str, runners: list[EpisodeRunner], base: np.ndarray, threads: int, options: Namespace) -> None:
     import torch
 
     torch.set_num_threads(1)
-    found = _checkpoint(arenas[0].replay, options)
+    found = _checkpoint(runners[0].replay, options)
     assert found.network is not None
     learner = Learner(found.network, base, found.normaliser, threads=threads)
     learner.load(found.tensors)
-    networks = [NetworkArena(arena) for arena in arenas]
-    settings = PPOSettings(instances=len(arenas), rollouts=8, epochs=3, target_kl=None)  # no step ends early
-    seeds = learner.seeds(np.random.default_rng(0), len(arenas), settings.rollouts)
+    networks = [NetworkEpisodeRunner(runner) for runner in runners]
+    settings = PPOSettings(instances=len(runners), rollouts=8, epochs=3, target_kl=None)  # no step ends early
+    seeds = learner.seeds(np.random.default_rng(0), len(runners), settings.rollouts)
     learner.sample(networks, seeds, temperature=1.0)
     began = time.perf_counter()
     runs = [t for group in learner.sample(networks, seeds, temperature=1.0) for t in group]
@@ -109,17 +110,17 @@ def _speed_of_ppo(name: str, arenas: list[Arena], base: np.ndarray, threads: int
     played, choices, rows = (sum(n) for n in zip(*((t.length, len(t), len(t.task)) for t in runs), strict=True))
     what = f"{found.network.encoder} encoder, {settings.rollouts} rollouts of an instance"
     row(name, "ppo, collecting", threads, played / took, what)
-    optimiser = torch.optim.Adam(learner.model.parameters(), settings.learning_rate)
-    ppo_step(learner, optimiser, networks, settings, np.random.default_rng(0), 0.0)  # compiles
+    algorithm = PPO(learner, settings)
+    take_step(algorithm, TrainingStep(0, runners, np.random.default_rng(0), 0.0))  # compiles
     began = time.perf_counter()
-    outcome = ppo_step(learner, optimiser, networks, settings, np.random.default_rng(0), 0.0)
+    report = take_step(algorithm, TrainingStep(0, runners, np.random.default_rng(0), 0.0))
     took = time.perf_counter() - began
-    updates = outcome.scalars.get("train/n_updates", 0)
+    updates = report.scalars.get("train/n_updates", 0)
     row(
         name,
         "ppo, whole step",
         threads,
-        outcome.decisions / took,
+        report.decisions / took,
         f"{took:.1f} s a step, {settings.epochs} epochs, {updates:.0f} gradient steps; {choices / played:.0%} of the "
         f"decisions with a choice, of {rows / max(1, choices):.1f} candidates",
     )
@@ -189,9 +190,9 @@ def _checkpoint(replay: Replay, options: Namespace) -> Checkpoint:
     return learner.checkpoint("makespan", {})
 
 
-def _decisions(arena: Arena, base: np.ndarray) -> int:
-    arena.run_linear(base)
-    return int(arena.simulator.state.counter[kernel.DECISIONS])
+def _decisions(runner: EpisodeRunner, base: np.ndarray) -> int:
+    runner.run_linear(base)
+    return int(runner.simulator.state.counter[kernel.DECISIONS])
 
 
 def _best_time(work, rounds: int = 5) -> float:  # type: ignore[no-untyped-def]

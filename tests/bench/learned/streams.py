@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dagsched.generate.suite import Split, Suite
-from dagsched.learn.standard import SCREENED, best_rules, standard_rules
+from dagsched.learn.baselines import SCREENED, best_rules, standard_rules
 from dagsched.objective import ObjectiveName
 from dagsched.policies.registry import list_policies
 from dagsched.replay import Replay

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dagsched.errors import ConfigError
 from dagsched.interrupts import remembered_interrupts
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 from dagsched.learn.trainer import Trainer
 from dagsched.run_policy import warmup as compile_all
 from tests.bench.learned.families import ARMS, FAMILIES, RECIPE, is_finished

@@ -22,7 +22,7 @@ from dagsched.learn.config_sections import (
     NetworkSection,
     Section,
     SelfLabelSection,
-    Stage,
+    StageName,
     SuiteShare,
     TraceSection,
     ValidationSection,
@@ -42,7 +42,7 @@ class TrainConfig(Section):
         default="lft", description="rule that learning starts from, or the folder of a checkpoint for its priority"
     )
     features: Features = Features()
-    stages: tuple[Stage, ...] = Field(default=("evolve", "ppo"), min_length=1, description="in this order")
+    stages: tuple[StageName, ...] = Field(default=("evolve", "ppo"), min_length=1, description="in this order")
     evolve: EvolveSection = EvolveSection()
     network: NetworkSection = NetworkSection()
     imitate: ImitateSection = ImitateSection()
@@ -78,11 +78,7 @@ class TrainConfig(Section):
         """The mixture, also of a single suite."""
         return (SuiteShare(suite=self.suite),) if isinstance(self.suite, str) else self.suite
 
-    def steps_of(self, stage: Stage) -> int:
-        """Steps of a stage."""
-        return int(self.section(stage).steps)
-
-    def section(self, stage: Stage) -> Any:
+    def section(self, stage: StageName) -> Any:
         """The section of a stage."""
         return getattr(self, section_name(stage))
 
@@ -116,6 +112,6 @@ class TrainConfig(Section):
             raise ConfigError(f"{file}: {explain(error, cls)}") from None
 
 
-def section_name(stage: Stage) -> str:
+def section_name(stage: StageName) -> str:
     """The key under which a stage is configured."""
     return stage.replace("-", "_")

@@ -12,7 +12,7 @@ import numpy as np
 from dagsched.schedule import Schedule
 
 
-class Log:
+class TensorBoardLog:
     """Scalars, Gantt images and hyper-parameters of one run.
 
     Args:

@@ -8,7 +8,7 @@ from dagsched.evaluate.metrics import completion, service_level
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.graph import critical_path
-from dagsched.learn.arena import Arena, linear_costs
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
 from dagsched.simulator import validate
 from tests.features.replays import draw_wide
 from tests.policies.nets import decisions, random_base, schedule_with
@@ -16,8 +16,8 @@ from tests.policies.nets import decisions, random_base, schedule_with
 SEEDS = range(1100, 1112)
 
 
-def finished(arena: Arena):
-    schedule = arena.simulator.schedule("linear")
+def finished(runner: EpisodeRunner):
+    schedule = runner.simulator.schedule("linear")
     validate(schedule)
     return schedule
 
@@ -27,9 +27,9 @@ def test_costs_are_those_of_the_evaluation(seed: int) -> None:
     replay = draw_wide(seed, due=True)
     path = max(float(critical_path(replay).mean()), 1e-9)
     for objective in ("makespan", "flow_time", "slo"):
-        arena = Arena(replay, objective)
-        found = arena.run_linear(random_base(seed))
-        schedule = finished(arena)
+        runner = EpisodeRunner(replay, objective)
+        found = runner.run_linear(random_base(seed))
+        schedule = finished(runner)
         done, level = completion(schedule), service_level(schedule)
         wanted = {
             "makespan": done["ratio_lb"],
@@ -59,31 +59,31 @@ def test_runs_of_a_population_equal_single_runs_also_where_logs_must_grow() -> N
     grown = 0
     for seed in SEEDS:
         replay = draw_wide(seed)
-        arena, alone = Arena(replay, "flow_time"), Arena(replay, "flow_time")
-        room = len(arena.simulator.state.alloc)
+        runner, alone = EpisodeRunner(replay, "flow_time"), EpisodeRunner(replay, "flow_time")
+        room = len(runner.simulator.state.alloc)
         population = np.array([random_base(seed + k) for k in range(4)])
-        assert arena.run_each_linear(population) == [alone.run_linear(vector) for vector in population]
-        grown += len(arena.simulator.state.alloc) > room
+        assert runner.run_each_linear(population) == [alone.run_linear(vector) for vector in population]
+        grown += len(runner.simulator.state.alloc) > room
     assert grown > 0
 
 
-def test_an_arena_forgets_the_run_before() -> None:
+def test_a_runner_forgets_the_run_before() -> None:
     for seed in SEEDS:
         replay = draw_wide(seed)
-        arena = Arena(replay, "makespan")
+        runner = EpisodeRunner(replay, "makespan")
         one, two = random_base(seed), random_base(seed + 1)
-        first = arena.run_linear(one)
-        arena.run_linear(two)
-        assert arena.run_linear(one) == first
-        assert decisions(finished(arena)) == decisions(schedule_with(replay, one))
+        first = runner.run_linear(one)
+        runner.run_linear(two)
+        assert runner.run_linear(one) == first
+        assert decisions(finished(runner)) == decisions(schedule_with(replay, one))
 
 
 def test_rows_are_the_raw_features_of_decisions_with_a_choice() -> None:
     seen = 0
     for seed in SEEDS:
         replay = draw_wide(seed, tasks=60)
-        arena = Arena(replay, "makespan")
-        tasks, general, groups = arena.rows(start_weights("srw"), 10_000)
+        runner = EpisodeRunner(replay, "makespan")
+        tasks, general, groups = runner.rows(start_weights("srw"), 10_000)
         assert len(tasks) == len(general) == len(groups)
         for rows, state, nodes in zip(tasks, general, groups, strict=True):
             assert rows.shape[0] > 1
@@ -91,8 +91,8 @@ def test_rows_are_the_raw_features_of_decisions_with_a_choice() -> None:
             assert state.shape == (len(GLOBAL_NAMES),)
             assert nodes.shape == (len(replay.cluster.groups), len(GROUP_NAMES))
             assert state[GLOBAL_NAMES.index("eligible")] == pytest.approx(np.log(1 + len(rows)))
-        validate(arena.simulator.schedule("rows"))
-        few = arena.rows(start_weights("srw"), 3)[0]
+        validate(runner.simulator.schedule("rows"))
+        few = runner.rows(start_weights("srw"), 3)[0]
         assert len(few) <= len(tasks)
         seen += len(tasks)
     assert seen > 100
@@ -101,7 +101,7 @@ def test_rows_are_the_raw_features_of_decisions_with_a_choice() -> None:
 def test_costs_do_not_depend_on_the_number_of_threads() -> None:
     replays = [draw_wide(seed) for seed in SEEDS]
     weights = np.array([random_base(k) for k in range(4)])
-    alone = np.array([[Arena(r, "flow_time").run_linear(w) for r in replays] for w in weights])
-    arenas = [Arena(r, "flow_time") for r in replays]
+    alone = np.array([[EpisodeRunner(r, "flow_time").run_linear(w) for r in replays] for w in weights])
+    runners = [EpisodeRunner(r, "flow_time") for r in replays]
     for threads in (1, 2, 5, 50):
-        np.testing.assert_array_equal(linear_costs(weights, arenas, threads), alone)
+        np.testing.assert_array_equal(linear_costs(weights, runners, threads), alone)

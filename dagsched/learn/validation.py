@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dagsched.evaluate.metrics import metrics
-from dagsched.learn.arena import Arena, linear_costs
+from dagsched.learn.baselines import RuleCosts, best_rules
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
 from dagsched.learn.learner import Learner
-from dagsched.learn.logging import Log, waiting
-from dagsched.learn.rollout import NetworkArena
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.learn.run_folder import RunFolder
-from dagsched.learn.standard import RuleCosts, best_rules
+from dagsched.learn.tensorboard_log import TensorBoardLog, waiting
 from dagsched.learn.trainer_state import TrainerState
 from dagsched.models.checkpoint import Checkpoint, save_checkpoint
 from dagsched.objective import ObjectiveName
@@ -24,7 +25,22 @@ from dagsched.workflow import FloatArray
 _DOMAIN = 9
 
 
-class Judge:
+@dataclass(frozen=True, slots=True, eq=False)
+class PolicyCosts:
+    """What a policy costs on the validation instances.
+
+    Attributes:
+        costs: on each.
+        schedule: of the first of them.
+        scalars: what else is logged.
+    """
+
+    costs: FloatArray
+    schedule: Schedule
+    scalars: dict[str, float] = field(default_factory=dict)
+
+
+class Validation:
     """The validation instances of a run with what the rules cost there.
 
     Args:
@@ -33,7 +49,7 @@ class Judge:
         folder: where ``eval/`` and ``best/`` lie.
         rules: names to beat; none = every standard rule.
         threads: compiled simulations at a time.
-        tell: called with (done, total) while the rules run.
+        report: called with (done, total) while the rules run.
     """
 
     def __init__(
@@ -43,23 +59,21 @@ class Judge:
         folder: RunFolder,
         rules: Sequence[str],
         threads: int,
-        tell: Callable[[int, int], None],
+        report: Callable[[int, int], None],
     ) -> None:
-        self.arenas = [Arena(replay, objective) for replay in replays]
-        self._networks = [NetworkArena(arena) for arena in self.arenas]
+        self.runners = [EpisodeRunner(replay, objective) for replay in replays]
+        self._networks = [NetworkEpisodeRunner(runner) for runner in self.runners]
         self._folder, self._threads = folder, threads
-        self.rules = _rule_costs(replays, objective, folder, rules, tell)
+        self.rules = _rule_costs(replays, objective, folder, rules, report)
 
-    def linear(self, weights: FloatArray) -> tuple[FloatArray, Schedule]:
-        """Costs of a linear priority, and its schedule of the first instance."""
-        costs = linear_costs(weights[None], self.arenas, self._threads)[0]
-        self.arenas[0].run_linear(weights)
-        return costs, self.arenas[0].simulator.schedule("linear")
+    def linear(self, weights: FloatArray) -> PolicyCosts:
+        """Of a linear priority ``[F]``."""
+        costs = linear_costs(weights[None], self.runners, self._threads)[0]
+        self.runners[0].run_linear(weights)
+        return PolicyCosts(costs, self.runners[0].simulator.schedule("linear"))
 
-    def network(
-        self, learner: Learner, samples: int, temperature: float, seed: Sequence[int]
-    ) -> tuple[FloatArray, Schedule, dict[str, float]]:
-        """Greedy costs, the schedule of the first instance, and what sampling costs beside it on some instances."""
+    def network(self, learner: Learner, samples: int, temperature: float, seed: Sequence[int]) -> PolicyCosts:
+        """Of a network's greedy policy, and what sampling costs beside it on the first ``samples`` instances."""
         some = self._networks[:samples]
         greedy = learner.greedy(self._networks)
         rng = np.random.default_rng([_DOMAIN, *seed])
@@ -68,16 +82,14 @@ class Judge:
         beside = {"eval/cost_sampled": sampled}
         if cost > 0:
             beside["eval/sampled_over_greedy"] = sampled / cost
-        return greedy, learner.schedule(self._networks[0]), beside
+        return PolicyCosts(greedy, learner.schedule(self._networks[0]), beside)
 
     def consider(
         self,
         state: TrainerState,
-        log: Log,
+        log: TensorBoardLog,
         kind: str,
-        costs: FloatArray,
-        schedule: Schedule,
-        beside: Mapping[str, float],
+        policy: PolicyCosts,
         checkpoint: Callable[[], Checkpoint],
     ) -> str:
         """Log a policy's costs; if none was better, keep it in ``best/`` and draw it; say how it stands.
@@ -86,17 +98,15 @@ class Judge:
             state: its history and best are updated.
             log: where the scalars go.
             kind: ``rule``, ``evolved`` or ``ppo``.
-            costs: on all validation instances.
-            schedule: of the first of them.
-            beside: further scalars.
+            policy: what it costs.
             checkpoint: makes the checkpoint if it is to be kept; ``state.best`` is then up to date.
         """
-        rule, cost = self.rules.best, float(costs.mean())
+        schedule, rule, cost = policy.schedule, self.rules.best, float(policy.costs.mean())
         of_rule = float(self.rules.costs[rule].mean())
         ratio = cost / of_rule if of_rule > 0 else None  # nothing is a share of nothing
         shown = {f"eval/{name}": float(value) for name, value in metrics(schedule).items() if value is not None}
         share = {} if ratio is None else {"eval/ratio_best_rule": ratio}
-        found = {"eval/cost": cost, **share, **beside, **waiting(schedule)}
+        found = {"eval/cost": cost, **share, **policy.scalars, **waiting(schedule)}
         log.scalars(shown | found, state.total)
         state.history.append({"step": state.total, "kind": kind, **found})
         self._folder.write_json("eval/validation.json", state.history)
@@ -115,12 +125,12 @@ def _rule_costs(
     objective: ObjectiveName,
     folder: RunFolder,
     rules: Sequence[str],
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> RuleCosts:
     """Costs of the rules on validation, kept in the run folder."""
     kept: Any = folder.read_json("eval/rules.json")
     if isinstance(kept, dict) and kept and all(len(costs) == len(replays) for costs in kept.values()):
         return RuleCosts({name: np.array(costs) for name, costs in kept.items()})
-    found = best_rules(replays, objective, rules, tell)
+    found = best_rules(replays, objective, rules, report)
     folder.write_json("eval/rules.json", {name: costs.tolist() for name, costs in found.costs.items()})
     return found

@@ -9,7 +9,7 @@ import numpy as np
 
 from dagsched.cost import cost_function
 from dagsched.features import kernel as features
-from dagsched.features.schema import TASK_NAMES
+from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.objective import ObjectiveName
 from dagsched.policies.learned import LinearRunner
 from dagsched.processes import cores
@@ -19,42 +19,42 @@ from dagsched.simulator.simulator import Simulator
 from dagsched.workflow import FloatArray
 
 
-class Arena:
+class EpisodeRunner:
     """One replay with all that drives it, reset for every run. Not for two threads at once."""
 
     def __init__(self, replay: Replay, objective: ObjectiveName) -> None:
         self.replay, self.objective = replay, objective
         self.simulator = Simulator(replay)
-        self.runner = LinearRunner(self.simulator)
-        self.problem, self.constants = self.runner.problem, self.runner.constants
-        self.tracker, self.linear = self.runner.tracker, self.runner.linear
+        self._policy = LinearRunner(self.simulator)
+        self.problem, self.constants = self._policy.problem, self._policy.constants
+        self.tracker, self.linear = self._policy.tracker, self._policy.linear
         self._cost = cost_function(replay, objective)
 
     def reset(self) -> None:
         """Back before the first arrival."""
-        self.runner.reset()
+        self._policy.reset()
 
     def set_weights(self, weights: FloatArray) -> None:
         """Use the linear priority of raw weights ``[F]``."""
-        self.runner.set_weights(weights)
+        self._policy.set_weights(weights)
 
     def run_linear(self, weights: FloatArray) -> float:
         """Cost of one greedy run."""
-        self.runner.reset()
-        self.runner.set_weights(weights)
-        self.runner.run()
+        self._policy.reset()
+        self._policy.set_weights(weights)
+        self._policy.run()
         return self.cost()
 
     def run_each_linear(self, weights: FloatArray) -> list[float]:
         """Cost of a greedy run with each of the raw weights ``[P, F]``."""
-        return [self._cost(finish) for finish in self.runner.run_each(weights)]
+        return [self._cost(finish) for finish in self._policy.run_each(weights)]
 
     def cost(self) -> float:
         """Cost of the finished run."""
         return self._cost(self.simulator.state.task["finish"])
 
-    def rows(self, weights: FloatArray, most: int) -> tuple[list[FloatArray], list[FloatArray], list[FloatArray]]:
-        """Raw features of the candidates, the state and the groups at up to ``most`` decisions of a greedy run.
+    def rows(self, weights: FloatArray, maximum: int) -> tuple[list[FloatArray], list[FloatArray], list[FloatArray]]:
+        """Raw features of the candidates, the state and the groups at up to ``maximum`` decisions of a greedy run.
 
         Returns:
             One ``[candidates, F]``, ``[G]`` and ``[groups, Q]`` array per decision with a choice.
@@ -65,7 +65,7 @@ class Arena:
         general: list[FloatArray] = []
         groups: list[FloatArray] = []
         observer = Observer(self)
-        stride = max(1, len(self.replay) // most)
+        stride = max(1, len(self.replay) // maximum)
         while self.simulator.advance():
             while len(self.simulator.eligible()):
                 count = observer.observe()
@@ -73,7 +73,7 @@ class Arena:
                     tasks.append(observer.tasks[:count].copy())
                     general.append(observer.general.copy())
                     groups.append(observer.groups.copy())
-                status = self.runner.step(stride)
+                status = self._policy.step(stride)
                 if status == kernel.GROW:
                     self.simulator.grow()
                 if status == kernel.DONE:
@@ -86,23 +86,21 @@ class Arena:
 class Observer:
     """Buffers for the raw features of a simulator's current decision."""
 
-    def __init__(self, arena: Arena, most: int = 64) -> None:
-        from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES
-
-        self._arena = arena
-        self.candidates = np.zeros(most, np.int64)
-        self.tasks = np.zeros((most, len(TASK_NAMES)))
+    def __init__(self, runner: EpisodeRunner, maximum: int = 64) -> None:
+        self._runner = runner
+        self.candidates = np.zeros(maximum, np.int64)
+        self.tasks = np.zeros((maximum, len(TASK_NAMES)))
         self.general = np.zeros(len(GLOBAL_NAMES))
-        self.groups = np.zeros((len(arena.replay.cluster.groups), len(GROUP_NAMES)))
+        self.groups = np.zeros((len(runner.replay.cluster.groups), len(GROUP_NAMES)))
 
     def observe(self) -> int:
         """Fill the buffers; returns the number of candidates in them."""
-        arena = self._arena
+        runner = self._runner
         count = features.observe(
-            arena.problem,
-            arena.simulator.state,
-            arena.constants,
-            arena.tracker,
+            runner.problem,
+            runner.simulator.state,
+            runner.constants,
+            runner.tracker,
             self.candidates,
             self.tasks,
             self.general,
@@ -111,13 +109,13 @@ class Observer:
         return min(int(count), len(self.candidates))
 
 
-def linear_costs(weights: FloatArray, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:
-    """``[P, arenas]`` greedy cost of each of the raw weight vectors ``[P, F]`` on each arena."""
-    costs = np.zeros((len(weights), len(arenas)))
+def linear_costs(weights: FloatArray, runners: Sequence[EpisodeRunner], threads: int = 1) -> FloatArray:
+    """``[P, runners]`` greedy cost of each of the raw weight vectors ``[P, F]`` on each runner."""
+    costs = np.zeros((len(weights), len(runners)))
 
     def work(at: int) -> None:
-        costs[:, at] = arenas[at].run_each_linear(weights)
+        costs[:, at] = runners[at].run_each_linear(weights)
 
     with ThreadPoolExecutor(min(threads, cores())) as pool:  # compiled runs release the interpreter
-        list(pool.map(work, range(len(arenas))))
+        list(pool.map(work, range(len(runners))))
     return costs

@@ -16,9 +16,9 @@ from dagsched.run_policy import simulate
 from dagsched.workflow import FloatArray
 
 SCREENED = 8
-"""Every rule runs on so many replays first ..."""
+"""Replays on which every rule runs first ..."""
 KEPT = 6
-"""... and the best so many run on all of them: some rules take seconds a replay."""
+"""... and the number of best rules that run on all of them: some rules take seconds a replay."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class RuleCosts:
 
     @property
     def best(self) -> str:
-        """The rule of least mean cost."""
+        """The rule of lowest mean cost."""
         return next(iter(self.costs))
 
 
@@ -66,12 +66,12 @@ def best_rules(
     for rule in rules:
         make_policy(rule)
     names = tuple(rules) or standard_rules()
-    tell = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     few = replays[:SCREENED]
     tried: dict[str, FloatArray] = {}
     total = len(names) + (min(KEPT, len(names)) if len(replays) > len(few) else 0)
     for done, name in enumerate(names):
-        tell(done, total)
+        report(done, total)
         costs = rule_costs(few, objective, name)
         if costs is not None:
             tried[name] = costs
@@ -80,12 +80,12 @@ def best_rules(
     if len(replays) > len(few):
         kept = sorted(tried, key=lambda name: float(tried[name].mean()))[:KEPT] if not rules else list(tried)
         for done, name in enumerate(kept):
-            tell(len(names) + done, total)
+            report(len(names) + done, total)
             rest = rule_costs(replays[len(few) :], objective, name)
             if rest is None:
                 del tried[name]
             else:
                 tried[name] = np.concatenate([tried[name], rest])
         tried = {name: costs for name, costs in tried.items() if len(costs) == len(replays)}
-    tell(total, total)
+    report(total, total)
     return RuleCosts(dict(sorted(tried.items(), key=lambda item: float(item[1].mean()))))

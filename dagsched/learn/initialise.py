@@ -9,8 +9,8 @@ import numpy as np
 from dagsched.errors import ConfigError
 from dagsched.features.builder import Normaliser, node_features
 from dagsched.features.linear import start_weights
-from dagsched.learn.arena import Arena
 from dagsched.learn.config_sections import start_folder
+from dagsched.learn.episode_runner import EpisodeRunner
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.workflow import FloatArray
 
@@ -45,11 +45,11 @@ def open_start(start: str, objective: str) -> tuple[FloatArray, str | None]:
     return checkpoint.base, checkpoint.digest
 
 
-def fit_normaliser(arenas: Sequence[Arena], base: FloatArray) -> Normaliser:
+def fit_normaliser(runners: Sequence[EpisodeRunner], base: FloatArray) -> Normaliser:
     """Mean and deviation of every feature over decisions of the base priority's greedy runs.
 
     Args:
-        arenas: training replays.
+        runners: training replays.
         base: ``[F]`` raw weights.
 
     Raises:
@@ -59,33 +59,33 @@ def fit_normaliser(arenas: Sequence[Arena], base: FloatArray) -> Normaliser:
     general: list[FloatArray] = []
     groups: list[FloatArray] = []
     nodes: list[FloatArray] = []
-    for arena in arenas:
-        rows = arena.rows(base, DECISIONS)
+    for runner in runners:
+        rows = runner.rows(base, DECISIONS)
         for kept, found in zip((tasks, general, groups), rows, strict=True):
             kept += found
-        nodes.append(node_features(arena.replay, arena.constants))
+        nodes.append(node_features(runner.replay, runner.constants))
     if not tasks:
         raise ConfigError(NO_CHOICE)
     return Normaliser.fit(np.vstack(tasks), np.vstack(general), np.vstack(groups), np.vstack(nodes))
 
 
-def require_choice(arenas: Sequence[Arena], base: FloatArray) -> None:
+def require_choice(runners: Sequence[EpisodeRunner], base: FloatArray) -> None:
     """Raise ``ConfigError`` if no decision of any replay has a choice: then there is nothing to learn."""
-    if not any(arena.rows(base, DECISIONS)[0] for arena in arenas):
+    if not any(runner.rows(base, DECISIONS)[0] for runner in runners):
         raise ConfigError(NO_CHOICE)
 
 
-def calibrate_scale(arenas: Sequence[Arena], base: FloatArray, entropy: float) -> float:
+def calibrate_scale(runners: Sequence[EpisodeRunner], base: FloatArray, entropy: float) -> float:
     """The factor ``a`` at which ``softmax(a z)`` has a given mean entropy, as a share of that of a uniform choice.
 
     Logits too peaked do not explore; ``z`` is the base score standardised over the candidates of a decision.
 
     Args:
-        arenas: training replays.
+        runners: training replays.
         base: ``[F]`` raw weights.
         entropy: in (0, 1).
     """
-    scores = [row @ base for arena in arenas for row in arena.rows(base, DECISIONS)[0]]
+    scores = [row @ base for runner in runners for row in runner.rows(base, DECISIONS)[0]]
     standard = [(s - s.mean()) / s.std() for s in scores if s.std() > 0]
     if not standard:
         return 1.0

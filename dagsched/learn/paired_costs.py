@@ -1,20 +1,17 @@
-"""Whether a trained policy is worth shipping: its costs against a rule's on instances that chose neither."""
+"""What a trained policy costs, and how that differs from what another costs on the same replays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from dagsched.evaluate.statistics import paired_bootstrap
-from dagsched.learn.arena import Arena, linear_costs
-from dagsched.learn.rollout import NetworkArena
-from dagsched.learn.standard import best_rules
+from dagsched.learn.episode_runner import EpisodeRunner, linear_costs
+from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.models.checkpoint import Checkpoint
-from dagsched.objective import ObjectiveName
-from dagsched.replay import Replay
 from dagsched.workflow import FloatArray
 
 
@@ -84,69 +81,12 @@ def difference(policy: FloatArray, reference: FloatArray, objective: str) -> Dif
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """A policy against several rules on fresh instances.
-
-    Attributes:
-        rule: the one that was best on validation, or here if that one cannot run.
-        against: by rule.
-        start: the same against the trained priority that learning began with; ``None`` if that was a rule.
-        instances: how many.
-        tasks: least and largest number of tasks.
-    """
-
-    rule: str
-    against: Mapping[str, Difference]
-    start: Difference | None
-    instances: int
-    tasks: tuple[int, int]
-
-    @property
-    def ship(self) -> bool:
-        """Whether the policy is below every one of the rules, thus also below the best."""
-        return all(found.mean < 0 for found in self.against.values())
-
-    def card(self) -> dict[str, Any]:
-        """What goes into the checkpoint's card."""
-        sides = {"beaten": True, "lost": False}
-        return {
-            "sizes": {"tasks": list(self.tasks)},
-            "confirm": {"instances": self.instances, "rule": self.rule, **self.against[self.rule].to_dict()},
-            **({} if self.start is None else {"against_start": self.start.to_dict()}),
-            **{
-                side: {rule: round(d.mean, 5) for rule, d in self.against.items() if (d.mean < 0) == below}
-                for side, below in sides.items()
-            },
-            "ship": self.ship,
-        }
-
-
-def confirm(
-    checkpoint: Checkpoint,
-    replays: Sequence[Replay],
-    objective: ObjectiveName,
-    rules: Sequence[str],
-    start: FloatArray | None = None,
-    threads: int = 1,
-) -> Confirmation:
-    """Costs of a policy against rules, the first of which is the one to beat, and a trained priority ``start`` [F]."""
-    arenas = [Arena(replay, objective) for replay in replays]
-    costs = checkpoint_costs(checkpoint, arenas, threads)
-    found = best_rules(replays, objective, rules)
-    against = {rule: difference(costs, other, objective) for rule, other in found.costs.items()}
-    began = None if start is None else difference(costs, linear_costs(start[None], arenas, threads)[0], objective)
-    sizes = [len(replay) for replay in replays]
-    best = rules[0] if rules[0] in against else found.best
-    return Confirmation(best, against, began, len(replays), (min(sizes), max(sizes)))
-
-
-def checkpoint_costs(checkpoint: Checkpoint, arenas: Sequence[Arena], threads: int = 1) -> FloatArray:
-    """``[arenas]`` greedy cost of a saved policy."""
+def checkpoint_costs(checkpoint: Checkpoint, runners: Sequence[EpisodeRunner], threads: int = 1) -> FloatArray:
+    """``[runners]`` greedy cost of a saved policy."""
     if checkpoint.network is None:
-        return np.asarray(linear_costs(checkpoint.base[None], arenas, threads)[0])
-    from dagsched.learn.learner import Learner
+        return np.asarray(linear_costs(checkpoint.base[None], runners, threads)[0])
+    from dagsched.learn.learner import Learner  # torch: only where there is a network
 
     learner = Learner(checkpoint.network, checkpoint.base, checkpoint.normaliser, threads=threads)
     learner.load(checkpoint.tensors)
-    return learner.greedy([NetworkArena(arena) for arena in arenas])
+    return learner.greedy([NetworkEpisodeRunner(runner) for runner in runners])
