@@ -38,14 +38,14 @@ bench: $(BENCH_STAMP)
 	$(RUN) -m tests.bench
 
 lint: $(TEST_STAMP)
-	$(RUN) -m ruff check dagsched tests
-	$(RUN) -m ruff format --check dagsched tests
+	$(RUN) -m ruff check dagsched tests examples
+	$(RUN) -m ruff format --check dagsched tests examples
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports --no-cache
 
 format: $(TEST_STAMP)
-	$(RUN) -m ruff check --fix dagsched tests
-	$(RUN) -m ruff format dagsched tests
+	$(RUN) -m ruff check --fix dagsched tests examples
+	$(RUN) -m ruff format dagsched tests examples
 
 clean:
 	rm -rf $(VENV) .venv-light build dist *.egg-info

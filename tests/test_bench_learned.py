@@ -1,4 +1,4 @@
-"""The figures of ``docs/results.md`` can be asked for as the page says; what goes into their cells."""
+"""The figures of ``docs/results.md`` and ``docs/experiments`` can be asked for as their pages say; what is in cells."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 
 from dagsched.errors import ConfigError
 from dagsched.learn.train_config import TrainConfig
+from tests.bench import plan
 from tests.bench.learned import rows
 from tests.bench.learned.__main__ import SUBJECTS, parser
 from tests.bench.learned.arms import _runs, measure_arms
@@ -24,7 +25,9 @@ from tests.bench.learned.families import ARMS, FAMILIES, RECIPE, Family
 from tests.bench.learned.judged import Judged
 from tests.bench.learned.train_arms import train_arms
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "results.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = [DOCS / "results.md", *sorted((DOCS / "experiments").glob("*.md"))]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def test_every_subject_is_a_function() -> None:
@@ -32,14 +35,21 @@ def test_every_subject_is_a_function() -> None:
         assert callable(getattr(import_module(f"tests.bench.learned.{module}"), function))
 
 
-def test_every_command_on_the_page_is_understood() -> None:
-    text = PAGE.read_text(encoding="utf-8").replace(" NAME`", " family`")
+def test_every_command_on_the_pages_is_understood() -> None:
+    text = TEXT.replace(" NAME...`", " family`")
     asked = re.findall(r"python -m tests\.bench\.learned ([^`\n]+)", text)
-    assert {parser().parse_args(shlex.split(line)).name for line in asked} >= SUBJECTS.keys() - {
-        "load",
-        "sizes",
-        "cluster",
-    }
+    named = {name for line in asked for name in parser().parse_args(shlex.split(line)).names}
+    assert named >= SUBJECTS.keys() - {"load", "sizes", "cluster"}
+    for line in re.findall(r"python -m tests\.bench\.plan ([a-z][^`\n]+)", TEXT):
+        assert plan.parser().parse_args(shlex.split(line)).names
+
+
+def test_there_are_six_tables_of_results_each_with_its_command() -> None:
+    parts = PAGES[0].read_text(encoding="utf-8").split("\n## ")[1:]
+    assert len(parts) == 6
+    for part in parts:
+        assert re.match(r"[^\n]+\n\n`(python -m tests\.bench\.\w+|dagsched compare) [^`\n]+`\n\n\|", part), part[:80]
+        assert len(re.findall(r"^\|-", part, re.MULTILINE)) == 1
 
 
 def test_a_difference_is_paired_and_in_percent() -> None:
@@ -174,9 +184,9 @@ def test_unknown_families_and_arms_are_refused(change: list[str], tmp_path: Path
 
 
 def test_kept_costs_give_the_rows_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    costs = PAGE.parent / "arms"
+    costs = DOCS / "arms"
     measure_arms(parser().parse_args(["arms", "--runs", str(tmp_path), "--costs", str(costs)]))
-    page = PAGE.read_text(encoding="utf-8").replace("−", "-")
+    page = TEXT.replace("−", "-")
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     whole = [cells for cells in rows if cells[2] == "5"]
     assert len(whole) >= 3

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from dagsched.cli import _os_error, run
 from dagsched.cli.compare import split_policies
+from dagsched.formats import readers
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -67,6 +69,49 @@ def test_help_and_import_are_light() -> None:
         assert done.stdout.strip().endswith("[]")
 
 
+def test_the_help_of_a_command_names_every_format_without_compiling_anything() -> None:
+    code = "import sys; from dagsched.cli import run; run(['compare', '--help']); print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("False")
+    text = done.stdout.partition("Options")[0]
+    assert [name for name in readers() if name not in text] == []
+
+
+def completed(line: str) -> list[str]:
+    """What bash would offer at the end of a line."""
+    words = shlex.split(line)
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_DAGSCHED_COMPLETE": "complete_bash"}
+    command = [sys.executable, "-m", "dagsched"]
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("dagsched sch", ["schedule"]),
+        ("dagsched compare x --policies heft,sr", ["heft,srw", "heft,srw*cp"]),
+        ("dagsched schedule x --policy plan", ["planner", "planner-rules"]),
+        ("dagsched eval x y --rules lf", ["lft"]),
+        ("dagsched inspect x --format ps", ["psplib"]),
+    ],
+)
+def test_the_shell_completes_commands_policies_and_formats(line: str, offered: list[str]) -> None:
+    assert completed(line) == offered
+
+
+def test_completion_can_be_installed() -> None:
+    command = [sys.executable, "-m", "dagsched", "--show-completion", "bash"]
+    done = subprocess.run(
+        command,
+        env=os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "complete -o default -F _dagsched_completion dagsched" in done.stdout
+
+
 @pytest.mark.parametrize("name", ["inspect", "schedule", "compare", "report", "policies", "generate", "warmup"])
 def test_every_help_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name, "--help"]) == 0
@@ -92,7 +137,7 @@ def test_flags_take_no_value_in_the_help(capsys: pytest.CaptureFixture[str]) -> 
     for arguments in (["--help"], ["compare", "--help"], ["inspect", "--help"]):
         assert run(arguments) == 0
         lines = [line for line in capsys.readouterr().out.split("\n") if "<bool>" in line]
-        assert all("--help" in line for line in lines), lines
+        assert all("--help" in line or "-completion " in line for line in lines), lines  # these are not ours
 
 
 def test_shipped_workloads_are_found_from_any_folder(

@@ -1,4 +1,4 @@
-"""Every command and code block of README.md and docs/*.md runs.
+"""Every command and code block of README.md and docs runs, and every link of every page leads somewhere.
 
 ``console`` blocks: lines after ``$ ``. ``bash`` blocks: every line. ``python`` blocks run in order and share names;
 one whose first line is ``# name.py`` is written to that file instead. Other blocks are not run.
@@ -15,11 +15,25 @@ import pytest
 from dagsched.cli import run
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+ALL_PAGES = [
+    page
+    for page in sorted(ROOT.rglob("*.md"))
+    if not any(
+        part.startswith(".") or part in ("build", "dist", "node_modules") for part in page.relative_to(ROOT).parts
+    )
+]
+CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if FENCE.search(page.read_text(encoding="utf-8"))], ids=name_of
+)
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("workloads", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -58,9 +72,33 @@ def run_command(line: str) -> None:
         assert run(words[1:]) == 0, line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
 def test_every_local_link_leads_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#\s]+)", text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    text = CODE.sub("", page.read_text(encoding="utf-8"))
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        if "://" in target:
+            continue
+        found = page.parent / target if target else page
+        assert found.exists(), target
+        if anchor and found.suffix == ".md":
+            assert anchor in anchors(found), f"{target}#{anchor}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub calls the headings of a page."""
+    heads = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_every_page_can_be_reached_from_the_documentation_index() -> None:
+    seen, new = set(), {ROOT / "docs" / "index.md"}
+    while new:
+        seen |= new
+        links = {
+            (page.parent / target).resolve()
+            for page in new
+            for target in re.findall(r"\]\(([^)#\s]+\.md)", page.read_text(encoding="utf-8"))
+            if "://" not in target
+        }
+        new = links - seen
+    assert {name_of(page) for page in PAGES} <= {name_of(page) for page in seen}

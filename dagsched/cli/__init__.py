@@ -17,6 +17,7 @@ import typer
 
 from dagsched.cli import compare, explain, generate, inspect, options, policies, report, schedule, train, warmup
 from dagsched.cli import eval as evaluation
+from dagsched.cli.command import Command
 from dagsched.cli.console import Interrupted, be_quiet, complain, examples
 
 app = typer.Typer(
@@ -28,7 +29,6 @@ app = typer.Typer(
         "dagsched compare workloads/wfcommons --out runs/first",
     ),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -59,17 +59,17 @@ def _root(
     be_quiet(quiet)
 
 
-app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)
-app.command("schedule", epilog=schedule.EXAMPLES)(schedule.schedule)
-app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-app.command("compare-baselines", hidden=True, epilog=compare.EXAMPLES)(compare.compare)
-app.command("report", epilog=report.EXAMPLES)(report.report)
-app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
-app.command("train", epilog=train.EXAMPLES)(train.train)
-app.command("eval", epilog=evaluation.EXAMPLES)(evaluation.evaluate)
-app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
-app.command("generate", epilog=generate.EXAMPLES)(generate.generate)
-app.command("warmup", epilog=warmup.EXAMPLES)(warmup.warmup)
+app.command("inspect", cls=Command, epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command("schedule", cls=Command, epilog=schedule.EXAMPLES)(schedule.schedule)
+app.command("compare", cls=Command, epilog=compare.EXAMPLES)(compare.compare)
+app.command("compare-baselines", hidden=True, cls=Command, epilog=compare.EXAMPLES)(compare.compare)
+app.command("report", cls=Command, epilog=report.EXAMPLES)(report.report)
+app.command("explain", cls=Command, epilog=explain.EXAMPLES)(explain.explain)
+app.command("train", cls=Command, epilog=train.EXAMPLES)(train.train)
+app.command("eval", cls=Command, epilog=evaluation.EXAMPLES)(evaluation.evaluate)
+app.command("policies", cls=Command, epilog=policies.EXAMPLES)(policies.policies)
+app.command("generate", cls=Command, epilog=generate.EXAMPLES)(generate.generate)
+app.command("warmup", cls=Command, epilog=warmup.EXAMPLES)(warmup.warmup)
 
 
 def run(arguments: list[str] | None = None) -> int:

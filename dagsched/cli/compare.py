@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagsched.cli import options
+from dagsched.cli.completion import complete_policies
 from dagsched.cli.console import examples
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def compare(
             metavar="a,b,...",
             help="Specs name[:key=value]... separated by commas (see dagsched policies), or your own "
             "path/to/file.py:function. Without it, a dozen classic rules.",
+            autocompletion=complete_policies,
             show_default=False,
         ),
     ] = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagsched.cli.compare import split_policies
+from dagsched.cli.completion import complete_policies
 from dagsched.cli.console import examples, plural
 from dagsched.texts import shown_path
 
@@ -38,6 +39,7 @@ def evaluate(
             "--rules",
             metavar="a,b,...",
             help="Rules to compare with; by default every standard one.",
+            autocompletion=complete_policies,
             show_default=False,
         ),
     ] = None,

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from dagsched.cli.command import FORMATS
+from dagsched.cli.completion import complete_format
 from dagsched.cli.loading import existing, existing_one
 
 FLAG = ""
@@ -19,8 +21,8 @@ Paths = Annotated[
     typer.Argument(
         metavar="PATH",
         callback=existing,
-        help="Files or directories: WfFormat (WfCommons), PSPLIB .sm, STG, Alibaba batch_task.csv, tpch-batch .jsonl, "
-        "dagsched-workload .json; gzip too. workloads/... is the shipped one where there is no such path.",
+        help=f"Files or directories of any of these formats: {FORMATS}; gzip too. workloads/... is the shipped one "
+        "where there is no such path.",
         show_default=False,
     ),
 ]
@@ -29,7 +31,13 @@ OnePath = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="Read the input as this format instead of recognising it.", show_default=False),
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help=f"Read the input as this format instead of recognising it: {FORMATS}.",
+        autocompletion=complete_format,
+        show_default=False,
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", metavar=FLAG, help="Print JSON on standard output, for programs, in place of tables.")

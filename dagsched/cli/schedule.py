@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagsched.cli import options
+from dagsched.cli.completion import complete_policy
 from dagsched.cli.console import examples
 
 if TYPE_CHECKING:
@@ -27,7 +28,13 @@ EXAMPLES = examples(
 def schedule(
     path: options.OnePath,
     policy: Annotated[
-        str, typer.Option("--policy", "-p", help="A spec (see dagsched policies) or path/to/file.py:function.")
+        str,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="A spec (see dagsched policies) or path/to/file.py:function.",
+            autocompletion=complete_policy,
+        ),
     ] = "critical-path",
     workload: Annotated[
         str | None, typer.Option("--workload", help="Name of the workload, if the file holds several.")

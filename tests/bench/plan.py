@@ -1,4 +1,4 @@
-"""``python -m tests.bench.plan NAME [--limit N] ...``: print the Markdown rows of one figure of the planner."""
+"""``python -m tests.bench.plan NAME... [--limit N] ...``: print the Markdown rows of figures of the planner."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ SUBJECTS = {
 
 
 def main() -> int:
-    """Measure one subject; exit code 1 if it cannot be measured here."""
+    """Measure the subjects in order; exit code 1 at the first that cannot be measured here."""
     options = parser().parse_args()
     began = time.perf_counter()
-    try:
-        SUBJECTS[options.name](options)
-    except (Skip, DagschedError) as error:
-        print(f"{options.name}: {error}", file=sys.stderr)
-        return 1
+    for name in options.names:
+        try:
+            SUBJECTS[name](options)
+        except (Skip, DagschedError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
     note(f"`{' '.join(['python -m tests.bench.plan', *sys.argv[1:]])}`, {time.perf_counter() - began:.0f} s")
     return 0
 
@@ -38,7 +39,7 @@ def main() -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(prog="python -m tests.bench.plan", description="Figures of the planner.")
-    made.add_argument("name", choices=SUBJECTS)
+    made.add_argument("names", nargs="+", choices=SUBJECTS, metavar="NAME", help=", ".join(SUBJECTS))
     made.add_argument("--limit", type=int, help="only the first so many problems of each part")
     made.add_argument("--step", type=int, default=1, help="psplib: every so-manieth project")
     made.add_argument("--family", action="append", choices=planner.PSPLIB_SECONDS, help="psplib: only this; repeatable")

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.learned NAME [--checkpoint DIR] [--limit N] ...``: print the Markdown rows of one figure."""
+"""``python -m tests.bench.learned NAME... [--checkpoint DIR] [--limit N] ...``: print the Markdown rows of figures."""
 
 from __future__ import annotations
 
@@ -34,16 +34,18 @@ SUBJECTS = {
 
 
 def main() -> int:
-    """Measure one subject; exit code 1 if it cannot be measured here."""
+    """Measure the subjects in order; exit code 1 at the first that cannot be measured here."""
     options = parser().parse_args()
-    module, function = SUBJECTS[options.name]
-    measure: Callable[[argparse.Namespace], None] = getattr(import_module(f"tests.bench.learned.{module}"), function)
     began = time.perf_counter()
-    try:
-        measure(options)
-    except (Skip, DagschedError) as error:
-        print(f"{options.name}: {error}", file=sys.stderr)
-        return 1
+    for name in options.names:
+        module, function = SUBJECTS[name]
+        measure: Callable[[argparse.Namespace], None]
+        measure = getattr(import_module(f"tests.bench.learned.{module}"), function)
+        try:
+            measure(options)
+        except (Skip, DagschedError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
     command = " ".join(["python -m tests.bench.learned", *sys.argv[1:]])
     note(f"`{command}`, {time.perf_counter() - began:.0f} s")
     return 0
@@ -52,7 +54,7 @@ def main() -> int:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(prog="python -m tests.bench.learned", description="Figures of learned policies.")
-    made.add_argument("name", choices=SUBJECTS)
+    made.add_argument("names", nargs="+", choices=SUBJECTS, metavar="NAME", help=", ".join(SUBJECTS))
     made.add_argument("--checkpoint", help="checkpoint or index; by default the shipped one")
     made.add_argument("--limit", type=_positive, help="only the first so many replays of each part")
     made.add_argument("--threads", type=_positive, default=1, help="replays at a time")

@@ -74,14 +74,23 @@ def measure_time(options: Namespace) -> None:
             row(config.parent, state.total, state.elapsed, state.decisions, rate, shown, state.best.get("kind", ""))
 
 
+def _folders(top: Path) -> list[Path]:
+    return sorted((path for path in top.iterdir() if path.is_dir()), reverse=True)
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    if not (folder / "index.json").exists():
+        return [folder]
+    return [folder / path for path in dict.fromkeys(entry.path for entry in read_index(folder).checkpoints)]
+
+
 def measure_cards(options: Namespace) -> None:
-    """What the cards of a checkpoint, or of an index, say about their confirmation."""
+    """What the cards of a checkpoint, of an index, or of a folder of these say about their confirmation."""
     if options.checkpoint is None:
         raise Skip("give --checkpoint DIR")
-    folder = Path(options.checkpoint)
-    paths = [folder]
-    if (folder / "index.json").exists():
-        paths = [folder / path for path in dict.fromkeys(entry.path for entry in read_index(folder).checkpoints)]
+    top = Path(options.checkpoint)
+    folders = [top] if any((top / name).exists() for name in ("index.json", "card.json")) else _folders(top)
+    paths = [path for folder in folders for path in _checkpoints(folder)]
     head("checkpoint", "kind", "objective", "confirmed on", "against", "difference [95% interval]", "ship")
     for path in paths:
         loaded = load_checkpoint(path)
