@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 
 from dagsched.generate.suite import Suite
 from dagsched.learn.benchmark import benchmark

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 
 from dagsched.cli import app
 from dagsched.cli.command import fill_in

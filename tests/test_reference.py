@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from dagsched.learn.config import TrainConfig
+from dagsched.learn.train_config import TrainConfig
 
 from dagsched import list_policies
 from dagsched.features import schema
