@@ -14,13 +14,13 @@ from dagsched.checks import check_type
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.policies.base import Policy, ScoreFunction
-from dagsched.policies.function import FunctionPolicy
 from dagsched.policies.info import parse_spec
+from dagsched.policies.own.function import FunctionPolicy
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.processes import serve
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
-from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.task import Task
 from dagsched.texts import described
 from dagsched.workflow import Workflow

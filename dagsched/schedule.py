@@ -100,8 +100,8 @@ class Schedule:
         )
 
     def plot(self) -> Figure:
-        """The Gantt chart as a matplotlib figure; ``dagsched.evaluate.gantt.save_gantt`` writes it to a file."""
-        drawing = import_module("dagsched.evaluate.gantt")  # by name: pictures stand above
+        """The Gantt chart as a matplotlib figure; ``dagsched.draw.gantt.save_gantt`` writes it to a file."""
+        drawing = import_module("dagsched.draw.gantt")  # by name: pictures stand above
         return cast("Figure", drawing.gantt_figure(self))
 
     @property

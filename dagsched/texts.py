@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 
@@ -79,3 +80,17 @@ def _quoted(cell: str) -> str:
 def text_from_csv(cell: str) -> str:
     """What :func:`csv_text` was given."""
     return cell[1:] if cell.startswith("'") and cell[1:2] in (*_FORMULA, "'") and len(cell) > 1 else cell
+
+
+def digits(value: float, *, fixed: bool = False) -> str:
+    """About four significant digits without an exponent where it can be avoided; thousands separated by a comma.
+
+    Trailing zeros after the point are dropped, unless ``fixed`` keeps them for columns of numbers.
+    """
+    size = abs(value)
+    if size >= 1e9 or (0 < size < 1e-4):
+        return f"{value:.3g}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    text = f"{value:.{max(0, 3 - (math.floor(math.log10(size)) if size >= 1e-9 else 0))}f}"
+    return text if fixed and size > 0 else text.rstrip("0").rstrip(".") if "." in text else text

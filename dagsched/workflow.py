@@ -298,8 +298,8 @@ class Workflow:
         return f"Workflow({self.name!r}, {len(self)} tasks, {edges} edges, arrival {self.arrival:g} s{due})"
 
     def plot(self) -> Figure:
-        """The graph as a matplotlib figure; ``dagsched.evaluate.dag_plot.save_dag`` writes it to a file."""
-        drawing = import_module("dagsched.evaluate.dag_plot")  # by name: pictures stand above
+        """The graph as a matplotlib figure; ``dagsched.draw.dag.save_dag`` writes it to a file."""
+        drawing = import_module("dagsched.draw.dag")  # by name: pictures stand above
         return cast("Figure", drawing.dag_figure(self))
 
     def to_networkx(self) -> nx.DiGraph:

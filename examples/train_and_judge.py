@@ -3,10 +3,9 @@
 import argparse
 from pathlib import Path
 
-from dagsched.learn.train_config import TrainConfig
-
 from dagsched.generate.suite import Suite
 from dagsched.learn.benchmark import benchmark
+from dagsched.learn.train_config import TrainConfig
 from dagsched.learn.trainer import Trainer
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.shipped import shipped

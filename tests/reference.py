@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from dagsched.learn.train_config import TrainConfig
 
 from dagsched.cli import app
 from dagsched.cli.command import fill_in
@@ -26,6 +25,7 @@ from dagsched.features.linear import START
 from dagsched.features.schema import Feature
 from dagsched.formats import readers
 from dagsched.generate.suite import Arrivals, Entry, Suite
+from dagsched.learn.train_config import TrainConfig
 from dagsched.policies.info import ALIASES
 from dagsched.policies.registry import list_policies
 from dagsched.replay import PLACEMENTS, SimulationOptions

@@ -53,7 +53,7 @@ def test_the_chosen_workflow_is_drawn(tmp_path: Path, monkeypatch: pytest.Monkey
     def keep(source: Replay, path: Path, *, index: int = 0) -> None:
         drawn.append(source.workflows[index].name)
 
-    monkeypatch.setattr("dagsched.evaluate.dag_plot.save_dag", keep)
+    monkeypatch.setattr("dagsched.draw.dag.save_dag", keep)
     workload = random_workload("layered", np.random.default_rng(0), count=5, name="many", tasks=9)
     save(workload, tmp_path / "many.json")
     names = [workflow.name for workflow in workload.workflows]

@@ -12,7 +12,7 @@ import pytest
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import ConfigError, DagschedError, InvalidClusterError, InvalidReplayError, PolicyError
 from dagsched.evaluate.metrics import metrics
-from dagsched.policies.function import FunctionPolicy
+from dagsched.policies.own.function import FunctionPolicy
 from dagsched.replay import FIT_TOLERANCE, Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.simulator import Simulator, validate

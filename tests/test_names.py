@@ -14,14 +14,14 @@ import pytest
 
 from dagsched import Cluster, NodeGroup, Task, Workflow, Workload, compare_baselines, load, replay, save, validate
 from dagsched.cli import run
+from dagsched.draw.dag import save_dag
+from dagsched.draw.gantt import save_gantt
 from dagsched.env.picture import picture
-from dagsched.evaluate.dag_plot import save_dag
-from dagsched.evaluate.gantt import save_gantt
+from dagsched.evaluate.read_results import read_comparison
 from dagsched.evaluate.results import render_again
-from dagsched.evaluate.stored import read_comparison
 from dagsched.replay import Replay
 from dagsched.schedule_io import save_schedule, schedule_csv
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.texts import csv_text, shown_path, text_from_csv
 from tests.formats.samples import OWN, WFFORMAT_15, write
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from dagsched.learn.train_config import TrainConfig
-
 from dagsched import list_policies
 from dagsched.features import schema
 from dagsched.formats import readers
 from dagsched.generate.suite import Suite
+from dagsched.learn.train_config import TrainConfig
 from dagsched.replay import SimulationOptions
 from tests import reference
 

@@ -119,7 +119,7 @@ def compare(
     """
     from dagsched.cli.console import Interrupted, output, progress, say
     from dagsched.cli.loading import load_all
-    from dagsched.evaluate.ablation import with_planner
+    from dagsched.evaluate.analysis.ablation import with_planner
     from dagsched.evaluate.compare import compare_baselines
     from dagsched.evaluate.config import DEFAULT_POLICIES
     from dagsched.evaluate.runner import default_jobs

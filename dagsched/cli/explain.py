@@ -10,7 +10,7 @@ from dagsched.cli import options
 from dagsched.cli.console import examples
 
 if TYPE_CHECKING:
-    from dagsched.policies.explain import Explanation
+    from dagsched.policies.learned.explain import Explanation
     from dagsched.replay import Replay
 
 EXAMPLES = examples(
@@ -47,8 +47,8 @@ def explain(
     from dagsched.errors import ConfigError
     from dagsched.evaluate.config import CompareConfig, given_declarations, parse_deadlines
     from dagsched.evaluate.scenario import build_replay
-    from dagsched.policies.explain import explain as look
-    from dagsched.policies.learned import LearnedOptions
+    from dagsched.policies.learned.explain import explain as look
+    from dagsched.policies.learned.trained import LearnedOptions
 
     workloads = load_all([path], format=format, strict=False, processors=processors, known=None)
     if len(workloads) != 1:

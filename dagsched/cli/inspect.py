@@ -49,7 +49,7 @@ def inspect(
     from dagsched.cli.console import output, say
     from dagsched.cli.loading import load_all
     from dagsched.cluster import cluster_named
-    from dagsched.evaluate.figures import picture_kind
+    from dagsched.draw.figures import picture_kind
     from dagsched.replay import cluster_for
 
     if draw is not None:
@@ -75,9 +75,9 @@ def _describe(console: Console, workload: Workload, cluster: Cluster) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from dagsched.evaluate.columns import digits
     from dagsched.graph import critical_path, lower_bound
     from dagsched.replay import Replay
+    from dagsched.texts import digits
 
     replay = Replay.build(workload, cluster)
     path = critical_path(replay)
@@ -148,9 +148,9 @@ def _list(console: Console, workloads: list[Workload], cluster: Cluster | None) 
     from rich.table import Table
     from rich.text import Text
 
-    from dagsched.evaluate.columns import digits
     from dagsched.graph import critical_path
     from dagsched.replay import Replay, cluster_for
+    from dagsched.texts import digits
 
     titles = ("workload", "workflows", "tasks", "edges", "levels", "widest", "critical path", "cluster")
     rows = []
@@ -218,8 +218,8 @@ def _print_skipped(console: Console, paths: list[Path], format: str | None) -> N
 
 
 def _draw(workloads: list[Workload], name: str | None, cluster: Cluster | None, path: Path) -> None:
+    from dagsched.draw.dag import save_dag
     from dagsched.errors import ConfigError
-    from dagsched.evaluate.dag_plot import save_dag
     from dagsched.replay import Replay, cluster_for
 
     found = [

@@ -171,7 +171,7 @@ def with_planner_options(specs: Sequence[str], **given: object) -> list[str]:
         ConfigError: for an option that none of these policies reads.
     """
     from dagsched.errors import ConfigError
-    from dagsched.evaluate.ablation import first_planner
+    from dagsched.evaluate.analysis.ablation import first_planner
     from dagsched.search.options import PLANNERS, with_options
 
     if given.get("time_limit") is not None:

@@ -94,10 +94,10 @@ def schedule(
     from dagsched.cli.loading import load_all
     from dagsched.cli.searching import prepare, print_search, searching
     from dagsched.cluster import cluster_named
+    from dagsched.draw.figures import picture_kind
     from dagsched.evaluate.compare import given_options
     from dagsched.evaluate.compiling import ensure_compiled
     from dagsched.evaluate.config import CompareConfig, given_declarations, parse_deadlines
-    from dagsched.evaluate.figures import picture_kind
     from dagsched.evaluate.metrics import metrics
     from dagsched.evaluate.results import json_text
     from dagsched.evaluate.scenario import Stream, build_replay, stream_seed
@@ -194,7 +194,7 @@ def _write(result: Schedule, out: Path | None, out_format: str | None, gantt: Pa
         save_schedule(result, out, format=out_format)
         say(f"schedule written to {out}")
     if gantt is not None:
-        from dagsched.evaluate.gantt import save_gantt
+        from dagsched.draw.gantt import save_gantt
 
         save_gantt(result, gantt)
         say(f"Gantt chart written to {gantt}")

@@ -26,7 +26,7 @@ def print_comparison(comparison: Comparison, loaded: list[Workload], out: Path |
     from rich.columns import Columns
     from rich.text import Text
 
-    from dagsched.evaluate.effects import head_metrics
+    from dagsched.evaluate.analysis.effects import head_metrics
 
     table = comparison.table
     metrics = head_metrics(table, comparison.config.objective, resources=_MAX_RESOURCES)
@@ -49,8 +49,8 @@ def _head(table: ResultTable, metric: str) -> Table | None:
     from rich.table import Table
     from rich.text import Text
 
+    from dagsched.evaluate.analysis.effects import amount_text, effects
     from dagsched.evaluate.columns import display, metric_label
-    from dagsched.evaluate.effects import amount_text, effects
 
     standings = effects(table, metric)
     if not standings:
@@ -87,8 +87,9 @@ def _print_contribution(comparison: Comparison, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from dagsched.evaluate.columns import DECISION_QUANTILES, digits, metric_label
-    from dagsched.evaluate.effects import amount_text, interval_text
+    from dagsched.evaluate.analysis.effects import amount_text, interval_text
+    from dagsched.evaluate.columns import DECISION_QUANTILES, metric_label
+    from dagsched.texts import digits
 
     found = comparison.contribution
     if found is None:

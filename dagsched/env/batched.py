@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.env.episode import Episode
+from dagsched.env.episodes import draw
 from dagsched.env.layout import Arrays, Layout
 from dagsched.env.settings import Settings
-from dagsched.env.source import draw
 from dagsched.errors import ConfigError
 from dagsched.objective import ObjectiveName
 from dagsched.workflow import FloatArray

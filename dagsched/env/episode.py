@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dagsched import graph
-from dagsched.env import kernel as compiled
+from dagsched.env import step as compiled
 from dagsched.env.direct import direct
 from dagsched.env.layout import FLAT_TASK, GLOBAL_WAY, Layout, clear
 from dagsched.env.view import (
@@ -34,13 +34,13 @@ from dagsched.features.builder import Constants, Normaliser, build_constants, no
 from dagsched.features.kernel import new_tracker, reset_tracker
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_NAMES
 from dagsched.objective import ObjectiveName
-from dagsched.policies.learned_kernel import new_linear, project
+from dagsched.policies.learned.learned_kernel import new_linear, project
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Problem
-from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import with_area_below
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray
 
 ALPHA, BETA, GAMMA = 2.0, 0.5, 0.1

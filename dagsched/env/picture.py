@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.evaluate.gantt import draw_gantt
+from dagsched.draw.gantt import draw_gantt
 from dagsched.schedule import Schedule
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 
 WIDTH, HEIGHT, DPI = 11.0, 6.0, 80
 
@@ -40,7 +40,7 @@ def picture(simulator: Simulator) -> NDArray[np.uint8]:
     """``[480, 880, 3]`` Gantt chart of the schedule so far."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from dagsched.evaluate.figures import picture_text, style
+    from dagsched.draw.figures import picture_text, style
 
     schedule = so_far(simulator)
     with style():

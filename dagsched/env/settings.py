@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from dagsched.declared import Declared, parse_noise
 from dagsched.env.episode import Rules
+from dagsched.env.episodes import EpisodeSource, open_source
 from dagsched.env.layout import Kind, Layout, clip_of
-from dagsched.env.source import EpisodeSource, open_source
 from dagsched.errors import ConfigError, closest
 from dagsched.features.builder import Normaliser
 from dagsched.features.linear import start_weights

@@ -10,9 +10,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from dagsched.env.episode import Episode
+from dagsched.env.episodes import draw
 from dagsched.env.layout import Arrays, Layout
 from dagsched.env.settings import Settings
-from dagsched.env.source import draw
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.objective import ObjectiveName
 from dagsched.replay import Replay

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dagsched.texts import csv_text
+from dagsched.texts import csv_text, digits
 
 KEY_COLUMNS = (
     "workload",
@@ -160,17 +160,3 @@ def display(metric: str, value: float | None, *, fixed: bool = False) -> str:
     if metric in _SECONDS:
         return f"{digits(value, fixed=fixed)} s"
     return digits(value)
-
-
-def digits(value: float, *, fixed: bool = False) -> str:
-    """About four significant digits without an exponent where it can be avoided; thousands separated by a comma.
-
-    Trailing zeros after the point are dropped, unless ``fixed`` keeps them for columns of numbers.
-    """
-    size = abs(value)
-    if size >= 1e9 or (0 < size < 1e-4):
-        return f"{value:.3g}"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    text = f"{value:.{max(0, 3 - (math.floor(math.log10(size)) if size >= 1e-9 else 0))}f}"
-    return text if fixed and size > 0 else text.rstrip("0").rstrip(".") if "." in text else text

@@ -17,7 +17,7 @@ from pathlib import Path
 from dagsched.checks import as_list, as_names
 from dagsched.cluster import Cluster, cluster_named
 from dagsched.errors import ConfigError, PolicyError
-from dagsched.evaluate.ablation import expand, first_planner, with_planner
+from dagsched.evaluate.analysis.ablation import expand, first_planner, with_planner
 from dagsched.evaluate.compiling import ensure_compiled
 from dagsched.evaluate.config import (
     DEFAULT_POLICIES,
@@ -26,7 +26,7 @@ from dagsched.evaluate.config import (
     parse_arrivals,
     parse_deadlines,
 )
-from dagsched.evaluate.drawing import drawn_workload, gantt_schedules
+from dagsched.evaluate.drawn_schedules import drawn_workload, gantt_schedules
 from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import Comparison, Refusal
 from dagsched.evaluate.resume import Key, ResumeLog
@@ -111,7 +111,7 @@ def compare_baselines(
         save_schedules: keep every schedule under ``out/schedules``.
         validate: check every schedule with the independent validator.
         ablate: add variants of the first planner among the policies (``mcts``, if there is none) that differ in one
-            thing each; see :mod:`dagsched.evaluate.ablation`.
+            thing each; see :mod:`dagsched.evaluate.analysis.ablation`.
         progress: called with (finished runs, all runs).
         say: called with one line for every remark (resuming, compiling).
 

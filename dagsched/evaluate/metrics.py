@@ -12,7 +12,7 @@ from dagsched.evaluate.columns import DECISION_QUANTILES
 from dagsched.graph import critical_path, lower_bound
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
-from dagsched.simulator.sweep import occupation
+from dagsched.simulator.occupancy import occupation
 from dagsched.workflow import FloatArray, IntArray
 
 Metrics = dict[str, float | None]

@@ -60,7 +60,7 @@ def resolve(planner: str, replays: Iterable[Replay], learned_options: Mapping[st
 def _base(policy: MctsPolicy, replay: Replay, objective: str) -> str:
     from dagsched.search.base_policies import make_base
     from dagsched.search.workspace import Workspace
-    from dagsched.simulator.simulator import Simulator
+    from dagsched.simulator.stepper import Simulator
 
     options = policy.options
     if options.prior != "auto":

@@ -17,9 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dagsched.evaluate.analysis.effects import Effect, effects, verdict
 from dagsched.evaluate.columns import UTILISATION, csv_cell, display, metric_label, result_columns, timing_columns
 from dagsched.evaluate.config import CompareConfig, code_digest
-from dagsched.evaluate.effects import Effect, effects, verdict
 from dagsched.evaluate.scenario import cluster_of, nature_of
 from dagsched.evaluate.table import ResultTable, Row
 from dagsched.files import write_atomic, write_together
@@ -31,7 +31,7 @@ from dagsched.workload import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dagsched.evaluate.contribution import Contribution
+    from dagsched.evaluate.analysis.contribution import Contribution
     from dagsched.schedule import Schedule
 
 SUMMARY_VERSION = 1
@@ -85,7 +85,7 @@ class Comparison:
     @property
     def contribution(self) -> Contribution | None:
         """What its planners contribute by the objective; ``None`` if it has none."""
-        from dagsched.evaluate.contribution import contribution
+        from dagsched.evaluate.analysis.contribution import contribution
 
         config = self.config
         metric = OBJECTIVES[config.objective].metric
@@ -282,7 +282,7 @@ def render_again(folder: Path) -> Path:
     Raises:
         ConfigError: if the folder holds no comparison or the report cannot be written.
     """
-    from dagsched.evaluate.stored import read_comparison
+    from dagsched.evaluate.read_results import read_comparison
 
     rows, timings, about = read_comparison(folder)
     path = folder / "report.html"

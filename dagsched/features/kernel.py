@@ -27,7 +27,7 @@ from dagsched.simulator.kernel import (
     inner,
     is_running,
 )
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 _AT = {name: k for k, name in enumerate(TASK_NAMES)}

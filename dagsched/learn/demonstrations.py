@@ -16,7 +16,7 @@ from dagsched.policies.registry import make_policy
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 

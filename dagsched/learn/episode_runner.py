@@ -11,11 +11,11 @@ from dagsched.cost import cost_function
 from dagsched.features import kernel as features
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.objective import ObjectiveName
-from dagsched.policies.learned import LinearRunner
+from dagsched.policies.learned.trained import LinearRunner
 from dagsched.processes import cores
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray
 
 

@@ -17,7 +17,7 @@ from dagsched.nn.batch import Batch, make_batch
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.encoder import Graph, graph_of
 from dagsched.nn.export import tensors_of, to_head
-from dagsched.policies.learned_kernel import Head
+from dagsched.policies.learned.learned_kernel import Head
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.workflow import FloatArray

@@ -12,8 +12,8 @@ import numpy as np
 
 from dagsched.cost import cost_function
 from dagsched.learn.rollout import NetworkEpisodeRunner
-from dagsched.policies import learned_kernel
-from dagsched.policies.learned import LinearRunner, NetworkRunner
+from dagsched.policies.learned import learned_kernel
+from dagsched.policies.learned.trained import LinearRunner, NetworkRunner
 from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
 from dagsched.simulator.state import copy_into, new_state

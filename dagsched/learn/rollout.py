@@ -15,12 +15,12 @@ from dagsched.cost import TARDINESS
 from dagsched.features import kernel as features
 from dagsched.learn.episode_runner import EpisodeRunner
 from dagsched.objective import ObjectiveName
-from dagsched.policies import learned_kernel
-from dagsched.policies.learned_kernel import Float32Array, Head, Record, Scratch
+from dagsched.policies.learned import learned_kernel
+from dagsched.policies.learned.learned_kernel import Float32Array, Head, Record, Scratch
 from dagsched.processes import cores
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 Embed = Callable[[Replay], tuple[Float32Array, Float32Array]]

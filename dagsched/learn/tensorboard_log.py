@@ -36,7 +36,7 @@ class TensorBoardLog:
         """The schedule as an image, also kept as ``gantt.png`` beside the event files."""
         from matplotlib.image import imread
 
-        from dagsched.evaluate.gantt import save_gantt
+        from dagsched.draw.gantt import save_gantt
 
         file = self._folder / "gantt.png"
         save_gantt(schedule, file)

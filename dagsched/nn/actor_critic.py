@@ -6,7 +6,7 @@ The formulas, with ``[x]`` clipped normalised features and ``relu`` elementwise:
     h1  = relu(x w1x + e_t w1e + u_w w1u + g w1g + c w1c + b1),  h2 = relu(h1 w2 + b2)
     logit = a z + max(a, 1) h2 w3,  WAIT = max(a z) - margin + relu([g, c] ww1 + bw1) ww2
     value = relu([g, c] v1 + bv1) v2 + bv2
-The compiled inference (``dagsched.policies.learned_kernel``) computes the same numbers in float32.
+The compiled inference (``dagsched.policies.learned.learned_kernel``) computes the same numbers in float32.
 """
 
 from __future__ import annotations

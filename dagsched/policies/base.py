@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.simulator.observation import ObservedState
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 

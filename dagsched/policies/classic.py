@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from dagsched.errors import PolicyError
-from dagsched.policies import rules
 from dagsched.policies.base import Policy
 from dagsched.policies.info import Options, PolicyInfo
-from dagsched.policies.listing import ListPlanner
-from dagsched.policies.options import option_float, option_int
+from dagsched.policies.rules import keys
 from dagsched.policies.runners import (
     BookingPolicy,
     KeyFunction,
@@ -18,6 +16,8 @@ from dagsched.policies.runners import (
     RandomPolicy,
     ScorePolicy,
 )
+from dagsched.policies.spec_options import option_float, option_int
+from dagsched.policies.static.listing import ListPlanner
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
 
@@ -78,34 +78,34 @@ POLICIES = (
     ),
     _priority("fcfs", "first come, first served: earliest ready first", None),
     _score("round-robin", "the workflow served least recently first", kernel.ROUND_ROBIN),
-    _priority("sjf", "shortest estimate first", rules.sjf),
-    _priority("ljf", "longest estimate first", rules.ljf),
+    _priority("sjf", "shortest estimate first", keys.sjf),
+    _priority("ljf", "longest estimate first", keys.ljf),
     _score("hrrn", "highest response ratio (wait + estimate) / estimate first", kernel.HRRN),
-    _priority("edf", "earliest workflow deadline first", rules.edf),
-    _priority("llf", "least laxity (deadline - now - remaining path) first", rules.llf),
+    _priority("edf", "earliest workflow deadline first", keys.edf),
+    _priority("llf", "least laxity (deadline - now - remaining path) first", keys.llf),
     _score("weighted-fair", "the workflow that got least service per weight first", kernel.WEIGHTED_FAIR),
     _booking("min-min", "ready task and node of least completion time, booked virtually", kernel.MIN_MIN),
     _booking("max-min", "ready task whose least completion time is greatest, booked virtually", kernel.MAX_MIN),
     _booking("sufferage", "ready task that loses most on its second-best node", kernel.SUFFERAGE),
-    _priority("critical-path", "longest remaining path (mean estimates) first", rules.critical_path),
+    _priority("critical-path", "longest remaining path (mean estimates) first", keys.critical_path),
     _list("heft", "HEFT: upward rank, insertion, earliest finish (Topcuoglu et al. 2002)"),
     _list("cpop", "CPoP: critical path on one processor (Topcuoglu et al. 2002)"),
     _list("peft", "PEFT: optimistic cost table (Arabnejad and Barbosa 2014)"),
-    _priority("lft", "earliest latest-finish time first (RCPSP)", rules.lft),
-    _priority("lst", "earliest latest-start time first (RCPSP)", rules.lst),
-    _priority("mts", "most total successors first (RCPSP)", rules.mts),
+    _priority("lft", "earliest latest-finish time first (RCPSP)", keys.lft),
+    _priority("lst", "earliest latest-start time first (RCPSP)", keys.lst),
+    _priority("mts", "most total successors first (RCPSP)", keys.mts),
     _score("srw", "smallest remaining workflow work first", kernel.SRW),
     _score("srw*cp", "srw with 0.02 x bottom level against it", kernel.SRW_CP),
     PolicyInfo(
         "tetris", "best alignment of demand with free capacity first", "rule", _make_tetris, TETRIS_OPTIONS, placed=True
     ),
     _score("tetris+srw", "alignment against remaining workflow work, each by its mean", kernel.TETRIS_SRW),
-    _priority("graphene", "troublesome tasks and their ancestors first (after Grandl et al. 2016)", rules.graphene),
-    _score("cp+demand", "bottom level / max + demand / capacity", kernel.CP_DEMAND, rules.cp_demand),
+    _priority("graphene", "troublesome tasks and their ancestors first (after Grandl et al. 2016)", keys.graphene),
+    _score("cp+demand", "bottom level / max + demand / capacity", kernel.CP_DEMAND, keys.cp_demand),
     _score(
         "cp+demand+work",
         "cp+demand with half the demand and 0.3 x work of all descendants",
         kernel.CP_DEMAND_WORK,
-        rules.cp_demand_work,
+        keys.cp_demand_work,
     ),
 )

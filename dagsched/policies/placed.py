@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dagsched.errors import PolicyError, closest
 from dagsched.policies.base import Policy, Run
 from dagsched.replay import PLACEMENTS
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 
 OPTION = "placement"
 MEANING = f"rule that picks the node, instead of the replay's: {', '.join(PLACEMENTS)}"

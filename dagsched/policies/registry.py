@@ -12,17 +12,23 @@ from types import MappingProxyType
 
 from dagsched.errors import PolicyError, closest
 from dagsched.policies.base import Policy
-from dagsched.policies.function import from_file, is_file_spec, rule_path
 from dagsched.policies.info import ALIASES, Options, PolicyInfo, parse_spec
-from dagsched.policies.learned import fingerprint
+from dagsched.policies.learned.trained import fingerprint
+from dagsched.policies.own.function import from_file, is_file_spec, rule_path
+from dagsched.policies.own.rule_file import load_rule
 from dagsched.policies.placed import OPTION, PlacedPolicy, check_placement
-from dagsched.policies.rule_file import load_rule
 
 _TRAINED = ("learned", "planner")
 
 
 # In the order in which `dagsched policies` lists them.
-_MODULES = ("policies.classic", "policies.sampling", "policies.learned", "search.policies", "policies.cpsat")
+_MODULES = (
+    "policies.classic",
+    "policies.sampling.sampler",
+    "policies.learned.trained",
+    "search.policies",
+    "policies.exact.cpsat",
+)
 
 
 @cache

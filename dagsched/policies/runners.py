@@ -9,13 +9,13 @@ from typing import Protocol
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.policies.alike import alike_by_estimate, alike_by_score, new_bookings
 from dagsched.policies.base import PlainRun, Plan, Run
+from dagsched.policies.rules.alike import alike_by_estimate, alike_by_score, new_bookings
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Buckets, Follow, Problem
-from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import with_area_below
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 KeyFunction = Callable[[Replay, Problem], FloatArray]

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-from dagsched.simulator.simulator import MANY
+from dagsched.simulator.stepper import MANY
 
 PIECE_SECONDS = 0.01
 """About what a piece of work takes between two looks at the clock."""

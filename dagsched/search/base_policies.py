@@ -13,16 +13,16 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.features import kernel as features
-from dagsched.policies import learned_kernel
-from dagsched.policies.alike import alike_by_score
-from dagsched.policies.learned import LearnedOptions, LinearRunner, NetworkRunner, make_runner
+from dagsched.policies.learned import learned_kernel
+from dagsched.policies.learned.trained import LearnedOptions, LinearRunner, NetworkRunner, make_runner
+from dagsched.policies.rules.alike import alike_by_score
 from dagsched.policies.runners import PriorityPolicy, ScorePolicy
 from dagsched.search import rollout
 from dagsched.search.options import FALLBACK
 from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Problem
-from dagsched.simulator.simulator import MANY
+from dagsched.simulator.stepper import MANY
 from dagsched.workflow import FloatArray, IntArray
 
 RACED = ("lft", "critical-path", "lst", "cp+demand+work", "srw*cp")

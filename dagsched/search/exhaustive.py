@@ -63,7 +63,7 @@ from dagsched.simulator.kernel import (
     wait_forced,
     wait_is_legal,
 )
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Walks.counter.

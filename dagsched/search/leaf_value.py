@@ -26,7 +26,7 @@ from dagsched.search.rollout import (
 )
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, NOW, cold, go_by_priority, inner
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 ROLLOUT, VALUE, MIX = 0, 1, 2

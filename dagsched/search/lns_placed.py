@@ -1,11 +1,11 @@
 """Compiled search over orders and node groups, for several nodes, transfers and tasks of many instances.
 
-A solution is an order of the tasks and the group of each; decoded by insertion (:mod:`dagsched.policies.insertion`: the
-ready task earliest in the order goes where it finishes first) it is a schedule. Most tasks keep their
-group, so that ties do not lose it; the ones a candidate touches are set free, sent to another group, or kept out
-of theirs. Otherwise as in :mod:`dagsched.search.lns_pooled`: elites, windows taken from another elite, a few tasks
-moved, a window shuffled, ties accepted, and justification: a backward pass over the reversed problem in the same groups
-tells in which order a forward pass places the tasks.
+A solution is an order of the tasks and the group of each; decoded by insertion
+(:mod:`dagsched.policies.static.insertion`: the ready task earliest in the order goes where it finishes first) it is a
+schedule. Most tasks keep their group, so that ties do not lose it; the ones a candidate touches are set free, sent to
+another group, or kept out of theirs. Otherwise as in :mod:`dagsched.search.lns_pooled`: elites, windows taken from
+another elite, a few tasks moved, a window shuffled, ties accepted, and justification: a backward pass over the
+reversed problem in the same groups tells in which order a forward pass places the tasks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dagsched.graph import upward_rank
-from dagsched.policies import insertion, sgs
 from dagsched.policies.base import Plan
-from dagsched.policies.insertion import BLOCK, empty_profiles, plan_workflows
-from dagsched.policies.listing import Inserter
-from dagsched.policies.sampling import OBJECTIVES
-from dagsched.policies.sgs import objective_of_times
+from dagsched.policies.sampling import sgs
+from dagsched.policies.sampling.sampler import OBJECTIVES
+from dagsched.policies.sampling.sgs import objective_of_times
+from dagsched.policies.static import insertion
+from dagsched.policies.static.insertion import BLOCK, empty_profiles, plan_workflows
+from dagsched.policies.static.listing import Inserter
 from dagsched.replay import Replay
 from dagsched.search import lns_pooled
 from dagsched.search.lns_pooled import (
@@ -39,7 +40,7 @@ from dagsched.search.lns_pooled import (
 )
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.simulator.state import read_only
 from dagsched.workflow import FloatArray, IntArray, child_rows
 
@@ -328,7 +329,7 @@ def search_slice(population, decoder, forward, backward, profiles, origin, objec
     """Go on until ``until`` schedules have been generated, or the best reaches ``bound``.
 
     A candidate is never cut by a slice, only by ``limit``. ``forward`` and ``backward`` are problems of
-    :mod:`dagsched.policies.insertion`, ``profiles`` its nodes (returned, since the pool may move), ``owners``
+    :mod:`dagsched.policies.static.insertion`, ``profiles`` its nodes (returned, since the pool may move), ``owners``
     is ``(workflow_of[T], share[W], latest[W], finish[T], position[T], group[T])``.
     """
     workflow_of, share, latest, finish, position, group = owners

@@ -10,7 +10,7 @@ elite it came from unless it is worse: ties are accepted, so that a search walks
 
 The population grows with the square root of the schedules generated, each newcomer a perturbed schedule of a contained
 policy; few elites find good schedules early, many keep finding better ones. All draws come from one stream of
-:mod:`dagsched.policies.sgs`: the same seed and number of schedules give the same result, however the work is sliced.
+:mod:`dagsched.policies.sampling.sgs`: the same seed and number of schedules give the same result, however it is sliced.
 """
 
 from __future__ import annotations
@@ -20,16 +20,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.policies import sgs
-from dagsched.policies.sampling import OBJECTIVES, pooled_problem
-from dagsched.policies.sgs import copy_values, entry, inner, objective_of_times, parallel, reversed_problem, serial
+from dagsched.policies.sampling import sgs
+from dagsched.policies.sampling.sampler import OBJECTIVES, pooled_problem
+from dagsched.policies.sampling.sgs import (
+    copy_values,
+    entry,
+    inner,
+    objective_of_times,
+    parallel,
+    reversed_problem,
+    serial,
+)
 from dagsched.replay import Replay
 from dagsched.search import budget
 from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
 from dagsched.search.budget import SIMULATIONS as BUDGETED
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.simulator.state import build_problem
 from dagsched.workflow import FloatArray, IntArray
 
@@ -240,8 +248,8 @@ def search_slice(population, lengths, problem, work, origin, objective, owners, 
     """Go on until ``until`` schedules have been generated, or the best reaches ``bound``.
 
     A candidate is never cut by a slice, only by ``limit``: slices of any size give the same search. ``problem`` and
-    ``work`` are those of :mod:`dagsched.policies.sgs`, ``lengths[E]`` the lengths of the elites in seconds, ``owners``
-    ``(workflow_of[T], share[W], latest[W])``.
+    ``work`` are those of :mod:`dagsched.policies.sampling.sgs`, ``lengths[E]`` the lengths of the elites in seconds,
+    ``owners`` ``(workflow_of[T], share[W], latest[W])``.
     """
     while population.counter[PASSES] < until and population.best[0] > bound:
         _try_candidate(
@@ -322,7 +330,7 @@ class Neighbourhood:
     """The search on one replay; :meth:`advance` it as long as there is time.
 
     Args:
-        replay: one node, one instance a task, decisions at any time (:func:`dagsched.policies.sampling.is_pooled`).
+        replay: one node, one instance a task, decisions at any time (see ``is_pooled`` of the sampler).
         seeds: ``[S, T]`` starts in seconds of known schedules, best first; at least one.
         objective: ``makespan`` or ``flow_time``.
         bound: seconds at which to stop; minus infinity = never.

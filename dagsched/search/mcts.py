@@ -17,8 +17,8 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.policies.base import Run
-from dagsched.policies.learned import LearnedOptions
-from dagsched.policies.sampling import OBJECTIVES
+from dagsched.policies.learned.trained import LearnedOptions
+from dagsched.policies.sampling.sampler import OBJECTIVES
 from dagsched.replay import Replay
 from dagsched.search.base_policies import make_base, rival_bases
 from dagsched.search.options import SearchOptions
@@ -28,7 +28,7 @@ from dagsched.search.race_decider import RaceDecider, ScenarioDraws, race_or_lis
 from dagsched.search.stepwise import StepwiseRun, search_stream
 from dagsched.search.tree_decider import TreeDecider
 from dagsched.search.workspace import Workspace
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dagsched.errors import PolicyError
 from dagsched.policies.info import policy_name
-from dagsched.policies.options import option_int
+from dagsched.policies.spec_options import option_int
 
 SEARCHES = ("auto", "plan", "tree", "race")
 SELECTIONS = ("halving", "puct", "uniform")

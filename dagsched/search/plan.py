@@ -22,7 +22,7 @@ from dagsched.interrupts import remembered_interrupts
 from dagsched.policies.base import PlainRun, Run
 from dagsched.policies.registry import make_policy
 from dagsched.policies.runners import PlanPolicy
-from dagsched.policies.sampling import OBJECTIVES, check_plannable, is_pooled
+from dagsched.policies.sampling.sampler import OBJECTIVES, check_plannable, is_pooled
 from dagsched.processes import cores
 from dagsched.replay import Replay
 from dagsched.search.allowance import Allowance
@@ -35,8 +35,8 @@ from dagsched.search.seed_schedules import (
     Roller,
     contained_specs,
 )
-from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import copy_into, new_state
+from dagsched.simulator.stepper import MANY, Simulator
 
 _SERIAL_SECONDS = 2e-9
 """About what one schedule on a pooled node takes at worst, for each squared task."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dagsched.graph import lower_bound
 from dagsched.policies.base import Plan
-from dagsched.policies.sampling import is_pooled, objective_value, plan_from_starts
+from dagsched.policies.sampling.sampler import is_pooled, objective_value, plan_from_starts
 from dagsched.replay import Replay
 from dagsched.search.allowance import Allowance, OutOfTimeError
 from dagsched.search.lns_placed import NodeSearch
@@ -23,7 +23,7 @@ from dagsched.search.seed_schedules import (
     followed,
     plan_of,
 )
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 
 MOST_SEEDS = 12
 """Contained schedules that search starts from, best first."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dagsched.policies import learned
 from dagsched.policies.base import Policy
 from dagsched.policies.info import Options, PolicyInfo
+from dagsched.policies.learned import trained
 from dagsched.search.options import OPTIONS
 
 
@@ -21,11 +21,11 @@ POLICIES = (
     _planner(
         "mcts",
         "planner: search from rules and trained policies, by whole schedules, in a tree or over scenarios",
-        {**OPTIONS, **learned.OPTIONS},
+        {**OPTIONS, **trained.OPTIONS},
     ),
     _planner(
         "mcts-rules",
         "the same without anything trained",
-        {**OPTIONS, "objective": learned.OPTIONS["objective"]},
+        {**OPTIONS, "objective": trained.OPTIONS["objective"]},
     ),
 )

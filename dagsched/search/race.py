@@ -21,7 +21,7 @@ from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import OPEN, SIMULATIONS, act, believed_end, cost, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, cold, entry, inner, push_event
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Race.counter.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dagsched.policies.sampling import is_pooled
+from dagsched.policies.sampling.sampler import is_pooled
 from dagsched.schedule import WAIT
 from dagsched.search import race as racing
 from dagsched.search import sequential_halving

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dagsched.policies import sgs
-from dagsched.policies.sampling import pooled_problem
-from dagsched.policies.sgs import MAKESPAN, entry, inner, serial
+from dagsched.policies.sampling import sgs
+from dagsched.policies.sampling.sampler import pooled_problem
+from dagsched.policies.sampling.sgs import MAKESPAN, entry, inner, serial
 from dagsched.schedule import WAIT
 from dagsched.search import budget, lns_pooled, race, rollout
 from dagsched.search.budget import PAUSED, Budget
@@ -40,7 +40,7 @@ from dagsched.simulator.kernel import (
     logs_have_room,
     start_task,
 )
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 _DONE, _RUNNING = 2e18, 1e18
@@ -142,7 +142,7 @@ def run_list(P, scratch, truth, rest, problem, work, list_key, tries):  # type: 
 
 
 class Rolling:
-    """The lists of one replay: a batch on one pooled node (:func:`dagsched.policies.sampling.is_pooled`).
+    """The lists of one replay: a batch on one pooled node (:func:`dagsched.policies.sampling.sampler.is_pooled`).
 
     Args:
         workspace: of the search.

@@ -44,7 +44,7 @@ from dagsched.simulator.kernel import (
     start_task,
     uniform,
 )
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 WAIT: Any = np.int64(-1)

@@ -20,7 +20,6 @@ import numpy as np
 from dagsched.errors import PolicyError
 from dagsched.policies.base import Plan, Policy, Run
 from dagsched.policies.info import parse_spec
-from dagsched.policies.listing import ListPlanner
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.policies.runners import (
     BookingPolicy,
@@ -30,11 +29,12 @@ from dagsched.policies.runners import (
     RandomPolicy,
     ScorePolicy,
 )
-from dagsched.policies.sampling import check_plannable, objective_value
+from dagsched.policies.sampling.sampler import check_plannable, objective_value
+from dagsched.policies.static.listing import ListPlanner
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.search.allowance import Allowance, OutOfTimeError
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 MOST_UNITS, MOST_PAIRS = 600, 20_000

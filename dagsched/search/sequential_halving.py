@@ -18,7 +18,7 @@ from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import SIMULATIONS, WAIT, act, demote_ready, keep_log, perturb, restore
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import DECIDE, DONE, GROW, cold, entry, inner
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Arms.counter.

@@ -37,7 +37,7 @@ from dagsched.simulator.kernel import (
     logs_have_room,
     wait_is_legal,
 )
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Tree.counter.

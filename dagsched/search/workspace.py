@@ -10,8 +10,8 @@ from dagsched.search import rollout
 from dagsched.search.rollout import DecisionLog, Noise, OpenWork, new_open_work
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import State
-from dagsched.simulator.simulator import Simulator
 from dagsched.simulator.state import new_state, read_only, with_area_below
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 LADDER = ((0.02, 0.0), (0.1, 0.0), (0.0, 0.2), (0.05, 0.1), (0.3, 0.0), (0.0, 0.5))

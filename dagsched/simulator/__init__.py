@@ -4,7 +4,7 @@ May import the data model and ``graph``; knows nothing of policies, features, le
 ``simulator.py``; ``kernel.py`` holds every compiled loop. ``dagsched/run_policy.py`` runs a policy on it.
 """
 
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.simulator.validate import validate
 
 __all__ = ["Simulator", "validate"]

@@ -12,7 +12,7 @@ import numpy as np
 from dagsched.checks import check_type
 from dagsched.replay import FIT_TOLERANCE, Replay
 from dagsched.schedule import Schedule
-from dagsched.simulator.sweep import occupation
+from dagsched.simulator.occupancy import occupation
 from dagsched.simulator.validate_log import check_decision_log, check_starvation, check_ticks
 from dagsched.simulator.violation import (
     REASONS,

@@ -16,7 +16,7 @@ from dagsched.evaluate.metrics import completion, service_level
 from dagsched.formats import load
 from dagsched.generate.suite import Suite
 from dagsched.graph import critical_path
-from dagsched.policies.cpsat import solve
+from dagsched.policies.exact.cpsat import solve
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
@@ -25,7 +25,7 @@ from dagsched.search.plan import plan_batch
 from dagsched.search.plan_search import PlanResult
 from dagsched.search.seed_schedules import SeedSchedule, best_of, roll_out
 from dagsched.search.stepwise import Decider, StepwiseRun
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.workflow import IntArray
 from tests.bench.data import ROOT, data_path

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dagsched import Cluster, NodeGroup, PolicyError, compare_baselines, save
 from dagsched.cli import app
-from dagsched.evaluate.ablation import (
+from dagsched.evaluate.analysis.ablation import (
     budget_of,
     changed,
     describe,
@@ -27,7 +27,7 @@ from dagsched.evaluate.ablation import (
     with_planner,
     without_learning,
 )
-from dagsched.evaluate.contribution import contribution
+from dagsched.evaluate.analysis.contribution import contribution
 from dagsched.evaluate.report import build_report, render_report
 from dagsched.evaluate.resolved import resolve
 from dagsched.evaluate.results import render_again

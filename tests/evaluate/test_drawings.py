@@ -11,9 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.draw.dag import dag_layout, save_dag
+from dagsched.draw.gantt import colour_of, gantt_chart, save_gantt
 from dagsched.errors import ConfigError
-from dagsched.evaluate.dag_plot import dag_layout, save_dag
-from dagsched.evaluate.gantt import colour_of, gantt_chart, save_gantt
 from dagsched.evaluate.report import build_report, render_report
 from dagsched.graph import critical_path
 from dagsched.replay import Replay
@@ -171,7 +171,7 @@ def test_a_drawing_says_what_its_critical_path_means(tmp_path: Path, monkeypatch
     def keep(fig: Figure, path: Path) -> None:
         titles.append(fig.axes[0].get_title(loc="left"))
 
-    monkeypatch.setattr("dagsched.evaluate.figures.save_figure", keep)
+    monkeypatch.setattr("dagsched.draw.figures.save_figure", keep)
     fast = Cluster((NodeGroup("slow", 1, {"cpu": 4}), NodeGroup("fast", 1, {"cpu": 4}, 2.0)), name="mixed")
     replay = Replay.build(Workload("w", (Workflow.from_tasks("other", [Task("a", 1)]), diamond())), fast)
     save_dag(replay, tmp_path / "d.svg", index=[w.name for w in replay.workflows].index("diamond"))
@@ -188,7 +188,7 @@ def test_a_drawing_counts_a_task_on_the_fastest_node_that_can_hold_it(
     """b (4 cores) does not fit the fast node: 2 + 6 = 8 s, as the table of `inspect` says, not 1 + 3."""
     titles = []
     monkeypatch.setattr(
-        "dagsched.evaluate.figures.save_figure", lambda fig, path: titles.append(fig.axes[0].get_title(loc="left"))
+        "dagsched.draw.figures.save_figure", lambda fig, path: titles.append(fig.axes[0].get_title(loc="left"))
     )
     mixed = Cluster((NodeGroup("slow", 1, {"cpu": 4}), NodeGroup("fast", 1, {"cpu": 1}, 2.0)), name="mixed")
     tasks = [Task("a", 4, {"cpu": 1}), Task("b", 6, {"cpu": 4}, parents=["a"])]

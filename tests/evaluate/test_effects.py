@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dagsched.errors import ConfigError
-from dagsched.evaluate.effects import amount_text, best_policy, effects, verdict
+from dagsched.evaluate.analysis.effects import amount_text, best_policy, effects, verdict
 from dagsched.evaluate.table import ResultTable
 
 

@@ -14,7 +14,6 @@ from dagsched.evaluate.columns import (
     RESULT_METRICS,
     TIMING_METRICS,
     csv_cell,
-    digits,
     direction,
     display,
     is_ratio_scale,
@@ -25,6 +24,7 @@ from dagsched.evaluate.metrics import metrics
 from dagsched.replay import Replay
 from dagsched.schedule import WAIT, Schedule
 from dagsched.task import Task
+from dagsched.texts import digits
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
 from tests.handmade import list_schedule, many_workflows, one_workflow, random_replay, schedule_of, two_groups

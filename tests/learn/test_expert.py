@@ -21,7 +21,7 @@ from dagsched.models.checkpoint import Checkpoint
 from dagsched.nn.actor_critic import ActorCritic
 from dagsched.nn.batch import make_batch
 from dagsched.nn.config import NetworkConfig
-from dagsched.policies.learned import LinearRunner, compiled, make_runner
+from dagsched.policies.learned.trained import LinearRunner, compiled, make_runner
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.schedule import WAIT
 from dagsched.simulator import Simulator, kernel

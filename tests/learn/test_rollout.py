@@ -15,7 +15,7 @@ from dagsched.cost import cost_function
 from dagsched.learn.episode_runner import EpisodeRunner
 from dagsched.learn.rollout import NetworkEpisodeRunner, Trajectory, collect, evaluate, network_runners, rewards
 from dagsched.models.checkpoint import Checkpoint
-from dagsched.policies.learned import compiled
+from dagsched.policies.learned.trained import compiled
 from dagsched.replay import Replay
 from dagsched.simulator import Simulator, validate
 from dagsched.task import Task
@@ -204,7 +204,7 @@ def test_actions_are_drawn_with_their_probabilities() -> None:
     runner = NetworkEpisodeRunner(EpisodeRunner(replay, "makespan"))
     runs = sampled([runner], checkpoint, [list(range(4000))], temperature=1.5)[0]
     first = np.array([t.task[t.action[0]] for t in runs])
-    from dagsched.policies.learned import NetworkRunner, make_runner
+    from dagsched.policies.learned.trained import NetworkRunner, make_runner
 
     simulator = Simulator(replay)
     policy = make_runner(simulator, checkpoint, "ppo")

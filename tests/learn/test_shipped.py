@@ -9,7 +9,7 @@ from dagsched import load
 from dagsched.generate.suite import Suite
 from dagsched.models.checkpoint import load_checkpoint
 from dagsched.models.index import read_index
-from dagsched.policies.learned import DEFAULT
+from dagsched.policies.learned.trained import DEFAULT
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.shipped import shipped

@@ -17,7 +17,7 @@ from dagsched.learn.paired_costs import difference
 from dagsched.learn.trainer import Trainer
 from dagsched.learn.trainer_state import TrainerState
 from dagsched.learn.validation import PolicyCosts, Validation
-from dagsched.policies.learned import LinearRunner  # noqa: F401 - compiled before the clock of a test runs
+from dagsched.policies.learned.trained import LinearRunner  # noqa: F401 - compiled before the clock of a test runs
 from dagsched.run_policy import simulate
 from tests.learn.made import made_replay
 from tests.learn.test_trainer import config

@@ -12,7 +12,7 @@ from dagsched.features.linear import start_weights
 from dagsched.models.checkpoint import Checkpoint, save_checkpoint
 from dagsched.nn.config import NetworkConfig
 from dagsched.nn.shapes import weight_shapes
-from dagsched.policies.learned import LinearRunner, make_runner
+from dagsched.policies.learned.trained import LinearRunner, make_runner
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator import Simulator, validate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dagsched.cluster import Cluster, NodeGroup
-from dagsched.policies.alike import alike_by_estimate, alike_by_score
+from dagsched.policies.rules.alike import alike_by_estimate, alike_by_score
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.simulator import Simulator, kernel, validate

@@ -9,8 +9,8 @@ import dagsched.formats as formats
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import PolicyError
 from dagsched.graph import lower_bound
-from dagsched.policies.cliques import exclusive_cliques
-from dagsched.policies.cpsat import CpSatPlanner, make_cp_sat, solve
+from dagsched.policies.exact.cliques import exclusive_cliques
+from dagsched.policies.exact.cpsat import CpSatPlanner, make_cp_sat, solve
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate

@@ -9,10 +9,10 @@ from dagsched.errors import ConfigError
 from dagsched.features.linear import start_weights
 from dagsched.features.schema import TASK_NAMES
 from dagsched.generate import layered, poisson_arrivals, random_workload
-from dagsched.policies.explain import explain
-from dagsched.policies.learned import LinearRunner
+from dagsched.policies.learned.explain import explain
+from dagsched.policies.learned.trained import LinearRunner
 from dagsched.replay import Replay
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.workload import Workload
 

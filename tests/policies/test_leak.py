@@ -12,7 +12,7 @@ import pytest
 
 from dagsched.errors import PolicyError
 from dagsched.features.linear import start_weights
-from dagsched.policies.explain import explain
+from dagsched.policies.learned.explain import explain
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate

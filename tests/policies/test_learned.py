@@ -8,9 +8,9 @@ import pytest
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.features.linear import START, start_weights
 from dagsched.features.schema import TASK_FEATURES
-from dagsched.policies import rules
-from dagsched.policies.learned import LinearRunner, NetworkRunner, make_runner
+from dagsched.policies.learned.trained import LinearRunner, NetworkRunner, make_runner
 from dagsched.policies.registry import make_policy
+from dagsched.policies.rules import keys
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
@@ -50,9 +50,9 @@ def fixed(rule: Callable[..., FloatArray]) -> Callable[[Replay, float], FloatArr
 
 
 KEYS: dict[str, Callable[[Replay, float], FloatArray]] = {
-    "lft": fixed(rules.lft),
-    "lst": fixed(rules.lst),
-    "llf": fixed(rules.llf),
+    "lft": fixed(keys.lft),
+    "lst": fixed(keys.lst),
+    "llf": fixed(keys.llf),
     "cp+demand": level_and_demand(1.0, 0.0),
     "cp+demand+work": level_and_demand(0.5, 0.3),
 }

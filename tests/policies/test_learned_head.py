@@ -15,8 +15,8 @@ from dagsched.models.checkpoint import Checkpoint
 from dagsched.nn.batch import make_batch
 from dagsched.nn.encoder import graph_of
 from dagsched.nn.export import build_model
-from dagsched.policies.learned import LinearRunner, NetworkRunner, make_runner
-from dagsched.policies.learned_kernel import CUT
+from dagsched.policies.learned.learned_kernel import CUT
+from dagsched.policies.learned.trained import LinearRunner, NetworkRunner, make_runner
 from dagsched.replay import Replay
 from dagsched.simulator import Simulator, validate
 from tests.features.replays import draw_wide

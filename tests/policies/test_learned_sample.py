@@ -11,14 +11,14 @@ import pytest
 
 from dagsched.cost import cost_function
 from dagsched.errors import PolicyError
-from dagsched.policies.learned import SamplePlanner
+from dagsched.policies.learned.trained import SamplePlanner
 from dagsched.policies.registry import make_policy
-from dagsched.policies.sampling import objective_value
+from dagsched.policies.sampling.sampler import objective_value
 from dagsched.replay import PLACEMENTS, Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
 from dagsched.simulator import Simulator, validate
-from dagsched.simulator.simulator import MANY
+from dagsched.simulator.stepper import MANY
 from tests.features.replays import draw_wide
 from tests.policies.nets import random_checkpoint, saved
 
@@ -205,7 +205,7 @@ def test_mixed_samples_keep_the_greedy_one_and_what_serial_generation_finds(
     case: str, folders: dict[str, Path]
 ) -> None:
     from dagsched.generate.suite import Suite
-    from dagsched.policies.sampling import SerialSampler
+    from dagsched.policies.sampling.sampler import SerialSampler
 
     better = 0
     for index in range(6):

@@ -11,7 +11,7 @@ from dagsched.cluster import Cluster, NodeGroup, default_cluster
 from dagsched.errors import DagschedError, InvalidReplayError
 from dagsched.formats.loading import load
 from dagsched.graph import mean_estimate, mean_transfer, upward_rank
-from dagsched.policies.listing import ListPlanner
+from dagsched.policies.static.listing import ListPlanner
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate

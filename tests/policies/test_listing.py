@@ -6,8 +6,8 @@ import pytest
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import PolicyError
 from dagsched.graph import lower_bound, upward_rank
-from dagsched.policies.listing import ListPlanner
-from dagsched.policies.optimistic import optimistic_costs
+from dagsched.policies.static.listing import ListPlanner
+from dagsched.policies.static.optimistic import optimistic_costs
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dagsched.errors import PolicyError
-from dagsched.evaluate.ablation import first_planner
+from dagsched.evaluate.analysis.ablation import first_planner
 from dagsched.evaluate.compare import compare_baselines
 from dagsched.policies.info import ALIASES, parse_spec
 from dagsched.policies.registry import list_policies, make_policy

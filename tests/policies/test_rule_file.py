@@ -18,7 +18,7 @@ from dagsched.evaluate.runner import PolicyCrashError
 from dagsched.formats.known import known_makespan
 from dagsched.generate.suite import Suite
 from dagsched.policies.base import Policy
-from dagsched.policies.learned import fingerprint, resolve
+from dagsched.policies.learned.trained import fingerprint, resolve
 from dagsched.policies.registry import make_policy, policy_key
 from dagsched.run_policy import simulate
 from dagsched.shipped import shipped

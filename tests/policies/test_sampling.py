@@ -7,8 +7,8 @@ import dagsched.formats as formats
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.errors import PolicyError
 from dagsched.graph import critical_path
-from dagsched.policies import sgs
-from dagsched.policies.sampling import SamplingOptions, make_sampling, pooled_problem, sample
+from dagsched.policies.sampling import sgs
+from dagsched.policies.sampling.sampler import SamplingOptions, make_sampling, pooled_problem, sample
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.simulator.validate import validate

@@ -9,7 +9,7 @@ import pytest
 
 from dagsched.cluster import Cluster
 from dagsched.errors import PolicyError
-from dagsched.policies.function import FunctionPolicy
+from dagsched.policies.own.function import FunctionPolicy
 from dagsched.policies.registry import make_policy
 from dagsched.run_policy import simulate
 from dagsched.simulator import validate

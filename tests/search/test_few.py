@@ -19,7 +19,7 @@ from dagsched.search.stepwise import StepwiseRun
 from dagsched.search.tree_decider import TreeDecider
 from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
 from dagsched.workflow import IntArray, Workflow

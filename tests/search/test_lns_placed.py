@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dagsched.policies.sampling import objective_value
+from dagsched.policies.sampling.sampler import objective_value
 from dagsched.replay import Replay
 from dagsched.search.lns_placed import NodeSearch
 from dagsched.search.seed_schedules import best_of, follow, roll_out

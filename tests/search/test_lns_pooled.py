@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dagsched.graph import lower_bound
-from dagsched.policies import sgs
-from dagsched.policies.sampling import plan_from_starts, pooled_problem
+from dagsched.policies.sampling import sgs
+from dagsched.policies.sampling.sampler import plan_from_starts, pooled_problem
 from dagsched.replay import Replay
 from dagsched.search.lns_pooled import Neighbourhood
 from dagsched.search.seed_schedules import follow

@@ -15,7 +15,7 @@ from dagsched.errors import PolicyError
 from dagsched.generate import random_workload
 from dagsched.generate.kinds import KINDS
 from dagsched.policies.registry import make_policy
-from dagsched.policies.sampling import objective_value
+from dagsched.policies.sampling.sampler import objective_value
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.schedule import Schedule
@@ -28,7 +28,7 @@ from dagsched.search.options import SearchOptions
 from dagsched.search.seed_schedules import contained_specs
 from dagsched.search.tree_decider import TreeDecider
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
 from dagsched.workflow import Workflow

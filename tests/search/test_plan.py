@@ -17,13 +17,13 @@ from dagsched.evaluate.metrics import completion
 from dagsched.generate import random_workload
 from dagsched.generate.kinds import KINDS
 from dagsched.generate.suite import Suite
-from dagsched.policies.sampling import objective_value
+from dagsched.policies.sampling.sampler import objective_value
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.search.plan import begin_plan, plan_batch
 from dagsched.search.plan_search import PlanResult, SearchProgress
 from dagsched.search.seed_schedules import contained_specs, follow, roll_out
-from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
 from dagsched.workflow import Workflow

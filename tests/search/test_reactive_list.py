@@ -19,7 +19,7 @@ from dagsched.search.base_policies import RACED
 from dagsched.search.mcts import MctsPolicy
 from dagsched.search.race_decider import ListDecider
 from dagsched.search.stepwise import StepwiseRun
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
 from tests.policies.leak import check_leak, decided_before

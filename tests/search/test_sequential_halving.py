@@ -14,7 +14,7 @@ from dagsched.search.mcts import MctsPolicy
 from dagsched.search.tree_decider import TreeDecider
 from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.task import Task
 from dagsched.workflow import Workflow
 

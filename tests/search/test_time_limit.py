@@ -10,16 +10,16 @@ import pytest
 
 from dagsched.cli.searching import print_search
 from dagsched.errors import PolicyError
-from dagsched.policies.listing import KINDS, ListPlanner
 from dagsched.policies.registry import make_policy
-from dagsched.policies.sampling import objective_value
+from dagsched.policies.sampling.sampler import objective_value
+from dagsched.policies.static.listing import KINDS, ListPlanner
 from dagsched.replay import Replay
 from dagsched.run_policy import simulate
 from dagsched.search import allowance as clock
 from dagsched.search.allowance import Allowance, OutOfTimeError
 from dagsched.search.plan import begin_plan, plan_batch
 from dagsched.search.seed_schedules import BOOKING, Roller, contained_specs, followed, plan_of, roll_out
-from dagsched.simulator.simulator import MANY, Simulator
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.simulator.validate import validate
 from dagsched.task import Task
 

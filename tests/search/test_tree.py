@@ -11,7 +11,7 @@ from dagsched.search.budget import begin, new_budget
 from dagsched.search.leaf_value import new_leaf
 from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from tests.twin import NumpyDice, draw_replay
 
 from ..policies.test_listing import random_replay

@@ -9,7 +9,7 @@ from dagsched.cluster import Cluster
 from dagsched.env import WorkflowEnv
 from dagsched.errors import InvalidScheduleError
 from dagsched.evaluate.metrics import metrics
-from dagsched.policies.function import FunctionPolicy
+from dagsched.policies.own.function import FunctionPolicy
 from dagsched.policies.registry import list_policies
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dagsched import graph
-from dagsched.policies.function import FunctionPolicy
+from dagsched.policies.own.function import FunctionPolicy
 from dagsched.policies.registry import list_policies
 from dagsched.replay import PLACEMENTS, Replay, SimulationOptions
 from dagsched.run_policy import simulate

@@ -1,8 +1,8 @@
 """HEFT, CPoP and PEFT once more, as the papers tell them: plain Python, fractions for ranks, no code of the planner.
 
 HEFT and CPoP: Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002. PEFT: Arabnejad and Barbosa, IEEE TPDS 25(3), 2014.
-The differences are those that ``dagsched.policies.listing`` names: nodes hold many tasks, transfers take time between
-groups only, a mean is over the nodes that can hold the task, instances are placed one by one.
+The differences are those that ``dagsched.policies.static.listing`` names: nodes hold many tasks, transfers take time
+between groups only, a mean is over the nodes that can hold the task, instances are placed one by one.
 
 Ties (``semantics.md``): larger upward rank, then earlier arrival, workflow name and task id, which is the flat order;
 of nodes the lower index. Ranks are fractions, so that a tie is one of the numbers given, not of rounding.

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dagsched.draw.gantt import gantt_chart
 from dagsched.errors import ConfigError
+from dagsched.evaluate.analysis.contribution import contribution
+from dagsched.evaluate.analysis.effects import effects, head_metrics, is_relative, verdict
 from dagsched.evaluate.columns import direction, display, metric_label
-from dagsched.evaluate.contribution import contribution
-from dagsched.evaluate.effects import effects, head_metrics, is_relative, verdict
-from dagsched.evaluate.gantt import gantt_chart
 from dagsched.evaluate.report.data import (
     Gantt,
     HeadTable,

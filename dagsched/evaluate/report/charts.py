@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from dagsched.draw.gantt import colour_of
+from dagsched.evaluate.analysis.effects import Effect, amount_text, interval_text
 from dagsched.evaluate.columns import metric_label
-from dagsched.evaluate.effects import Effect, amount_text, interval_text
-from dagsched.evaluate.gantt import colour_of
 from dagsched.evaluate.report.data import HeadTable, Profile
 from dagsched.evaluate.report.tables import spec, text
 

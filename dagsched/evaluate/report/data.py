@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dagsched.evaluate.contribution import Contribution
-from dagsched.evaluate.effects import Effect
-from dagsched.evaluate.gantt import GanttChart
+from dagsched.draw.gantt import GanttChart
+from dagsched.evaluate.analysis.contribution import Contribution
+from dagsched.evaluate.analysis.effects import Effect
 from dagsched.workflow import FloatArray, IntArray
 
 

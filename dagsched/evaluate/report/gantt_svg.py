@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from dagsched.evaluate.columns import digits
-from dagsched.evaluate.gantt import LEAST_WIDTH, colour_of
+from dagsched.draw.gantt import LEAST_WIDTH, colour_of
 from dagsched.evaluate.report.charts import round_marks
 from dagsched.evaluate.report.data import Gantt
 from dagsched.evaluate.report.tables import text
+from dagsched.texts import digits
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 1000.0, 96.0, 12.0, 6.0, 26.0
 _TITLED = 1500

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dagsched.evaluate.columns import DECISION_QUANTILES, digits, direction, display, metric_label
-from dagsched.evaluate.contribution import BudgetPoint, Contribution, Variant
-from dagsched.evaluate.effects import amount_text, effect_text
+from dagsched.evaluate.analysis.contribution import BudgetPoint, Contribution, Variant
+from dagsched.evaluate.analysis.effects import amount_text, effect_text
+from dagsched.evaluate.columns import DECISION_QUANTILES, direction, display, metric_label
 from dagsched.evaluate.report.charts import ends_of, round_step, scaled
 from dagsched.evaluate.report.tables import effect_cell, milliseconds, spec, text
+from dagsched.texts import digits
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 1000.0, 340.0, 64.0, 24.0, 16.0, 46.0
 _NAMES, _ROW, _BOX, _CAP = 230.0, 30.0, 7.0, 4.0

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.evaluate.columns import digits, direction, display, metric_label
-from dagsched.evaluate.effects import Effect, amount_text, interval_text, is_tie
+from dagsched.evaluate.analysis.effects import Effect, amount_text, interval_text, is_tie
+from dagsched.evaluate.columns import direction, display, metric_label
 from dagsched.evaluate.report.data import HeadTable, Matrix, Slice, Spreads, WorkloadTable
 from dagsched.evaluate.statistics import compare_values
+from dagsched.texts import digits
 from dagsched.workflow import FloatArray
 
 _OPEN_ROWS = 20

@@ -23,8 +23,8 @@ from dagsched.learn.rollout import NetworkEpisodeRunner
 from dagsched.models.checkpoint import Checkpoint, load_checkpoint
 from dagsched.models.index import choose
 from dagsched.nn.config import NetworkConfig
-from dagsched.policies.learned import LinearRunner, NetworkRunner, make_runner
-from dagsched.policies.learned_kernel import COUNT
+from dagsched.policies.learned.learned_kernel import COUNT
+from dagsched.policies.learned.trained import LinearRunner, NetworkRunner, make_runner
 from dagsched.replay import Replay
 from dagsched.simulator import Simulator, kernel
 from dagsched.task import Task

@@ -131,7 +131,7 @@ def save_gantt(schedule: Schedule, path: str | Path) -> None:
     Raises:
         ConfigError: for another suffix or a path that cannot be written.
     """
-    from dagsched.evaluate.figures import save_figure, style
+    from dagsched.draw.figures import save_figure, style
 
     with style():
         save_figure(draw_gantt(schedule), path)
@@ -139,7 +139,7 @@ def save_gantt(schedule: Schedule, path: str | Path) -> None:
 
 def gantt_figure(schedule: Schedule) -> Figure:
     """The chart in the style of the house, for a notebook: see :meth:`dagsched.Schedule.plot`."""
-    from dagsched.evaluate.figures import style
+    from dagsched.draw.figures import style
 
     with style():
         return draw_gantt(schedule)
@@ -149,7 +149,7 @@ def draw_gantt(schedule: Schedule) -> Figure:
     """The chart as a matplotlib figure, in the style that is set."""
     from matplotlib.collections import PolyCollection
 
-    from dagsched.evaluate.figures import figure, picture_text
+    from dagsched.draw.figures import figure, picture_text
 
     chart = gantt_chart(schedule)
     bands = len(chart.nodes)
@@ -191,7 +191,7 @@ def draw_gantt(schedule: Schedule) -> Figure:
 def _legend(fig: Figure, chart: GanttChart) -> None:
     from matplotlib.patches import Patch
 
-    from dagsched.evaluate.figures import picture_text
+    from dagsched.draw.figures import picture_text
 
     used = np.unique(chart.colour).tolist()
     shown = used[:12] if len(used) > 1 else []

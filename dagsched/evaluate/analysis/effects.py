@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dagsched.evaluate.columns import digits, direction, is_ratio_scale, metric_label
+from dagsched.evaluate.columns import direction, is_ratio_scale, metric_label
 from dagsched.evaluate.statistics import (
     TIE_TOLERANCE,
     Interval,
@@ -21,6 +21,7 @@ from dagsched.evaluate.statistics import (
 )
 from dagsched.evaluate.table import ResultTable
 from dagsched.objective import OBJECTIVES
+from dagsched.texts import digits
 from dagsched.workflow import FloatArray
 
 SIGNIFICANCE = 0.05

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from dagsched.errors import PolicyError
 from dagsched.graph import lower_bound
 from dagsched.policies.base import Plan
-from dagsched.policies.cliques import exclusive_cliques
+from dagsched.policies.exact.cliques import exclusive_cliques
 from dagsched.policies.info import PolicyInfo
-from dagsched.policies.listing import ListPlanner
 from dagsched.policies.runners import PlanPolicy
-from dagsched.policies.sampling import SamplingOptions, check_plannable, is_pooled, sample
+from dagsched.policies.sampling.sampler import SamplingOptions, check_plannable, is_pooled, sample
+from dagsched.policies.static.listing import ListPlanner
 from dagsched.replay import FIT_TOLERANCE, Replay
 from dagsched.workflow import IntArray
 

@@ -15,28 +15,29 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.graph import lower_bound
-from dagsched.policies import rules, sgs
 from dagsched.policies.base import Plan
 from dagsched.policies.info import PolicyInfo
-from dagsched.policies.listing import Inserter
-from dagsched.policies.options import option_int
+from dagsched.policies.rules import keys
 from dagsched.policies.runners import PlanPolicy, PriorityPolicy
+from dagsched.policies.sampling import sgs
+from dagsched.policies.spec_options import option_int
+from dagsched.policies.static.listing import Inserter
 from dagsched.replay import FIT_TOLERANCE, Replay
 from dagsched.simulator.kernel import Problem
-from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import build_problem
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.workflow import FloatArray, IntArray, child_rows
 
 RULES: Mapping[str, Callable[[Replay, Problem], FloatArray]] = {
-    "lft": rules.lft,
-    "lst": rules.lst,
-    "mts": rules.mts,
-    "critical-path": rules.critical_path,
-    "cp+demand": rules.cp_demand,
-    "cp+demand+work": rules.cp_demand_work,
-    "graphene": rules.graphene,
-    "sjf": rules.sjf,
-    "ljf": rules.ljf,
+    "lft": keys.lft,
+    "lst": keys.lst,
+    "mts": keys.mts,
+    "critical-path": keys.critical_path,
+    "cp+demand": keys.cp_demand,
+    "cp+demand+work": keys.cp_demand_work,
+    "graphene": keys.graphene,
+    "sjf": keys.sjf,
+    "ljf": keys.ljf,
 }
 GENERATIONS = {"serial": sgs.SERIAL, "parallel": sgs.PARALLEL, "mixed": sgs.MIXED}
 OBJECTIVES = {"makespan": sgs.MAKESPAN, "flow_time": sgs.FLOW_TIME}
@@ -171,7 +172,7 @@ def is_pooled(replay: Replay) -> bool:
 def sample(replay: Replay, options: SamplingOptions, *, policy_seed: int = 0) -> tuple[float, Plan]:
     """Best of ``options.n`` schedules: (its objective in seconds on the estimates, the plan).
 
-    On one pooled node schedules come from :mod:`dagsched.policies.sgs`. Elsewhere the serial scheme puts each
+    On one pooled node schedules come from :mod:`dagsched.policies.sampling.sgs`. Elsewhere the serial scheme puts each
     task where it finishes first (insertion) and the parallel one is the simulator under the perturbed priority,
     so that sample 0 is the rule's own schedule; with ``instances`` > 1 the same holds on one node.
     """
@@ -211,7 +212,7 @@ def normalised(score: FloatArray) -> FloatArray:
 
 
 def pooled_problem(replay: Replay, order: IntArray) -> tuple[FloatArray | IntArray, ...]:
-    """The arrays of :mod:`dagsched.policies.sgs` with tasks renumbered: new task ``k`` is ``order[k]``."""
+    """The arrays of :mod:`dagsched.policies.sampling.sgs` with tasks renumbered: new task ``k`` is ``order[k]``."""
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     counts = np.diff(replay.parent_ptr)[order]

@@ -13,11 +13,11 @@ import numpy as np
 
 from dagsched.errors import PolicyError
 from dagsched.policies.base import Decision, PlainRun, Run, ScoreFunction
-from dagsched.policies.rule_file import MODULE, load_rule
+from dagsched.policies.own.rule_file import MODULE, load_rule
 from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
 from dagsched.simulator.observation import ObservedState
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.texts import described
 from dagsched.workflow import IntArray
 

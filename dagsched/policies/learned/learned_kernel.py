@@ -59,8 +59,8 @@ from dagsched.simulator.kernel import (
     uniform,
     wait_is_legal,
 )
-from dagsched.simulator.simulator import MANY
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
+from dagsched.simulator.stepper import MANY
 from dagsched.workflow import FloatArray, IntArray
 
 Float32Array = NDArray[np.float32]

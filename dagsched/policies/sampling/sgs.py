@@ -17,7 +17,7 @@ from numba import njit
 
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import uniform
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 
 SERIAL, PARALLEL, MIXED = 0, 1, 2
 MAKESPAN, FLOW_TIME = 0, 1

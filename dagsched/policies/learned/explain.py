@@ -9,10 +9,10 @@ import numpy as np
 from dagsched.errors import ConfigError
 from dagsched.features import kernel as features
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, MOST_CANDIDATES, TASK_NAMES
-from dagsched.policies.learned import LinearRunner
+from dagsched.policies.learned.trained import LinearRunner
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.simulator import Simulator
+from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 

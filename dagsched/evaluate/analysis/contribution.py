@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dagsched.evaluate.ablation import budget_of, describe, first_planner, infer_base, is_budget_of, is_planner
+from dagsched.evaluate.analysis.ablation import budget_of, describe, first_planner, infer_base, is_budget_of, is_planner
+from dagsched.evaluate.analysis.effects import Effect, effects
 from dagsched.evaluate.columns import DECISION_QUANTILES
-from dagsched.evaluate.effects import Effect, effects
 from dagsched.evaluate.statistics import workload_means
 from dagsched.evaluate.table import ResultTable, Row
 

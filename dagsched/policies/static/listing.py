@@ -20,8 +20,8 @@ import numpy as np
 from dagsched.errors import PolicyError
 from dagsched.graph import downward_rank, mean_transfer, upward_rank
 from dagsched.policies.base import Plan
-from dagsched.policies.insertion import MANY, begin_planning, empty_profiles, forget_past, plan_some
-from dagsched.policies.optimistic import mean_optimistic_cost, optimistic_costs
+from dagsched.policies.static.insertion import MANY, begin_planning, empty_profiles, forget_past, plan_some
+from dagsched.policies.static.optimistic import mean_optimistic_cost, optimistic_costs
 from dagsched.replay import Replay
 from dagsched.workflow import FloatArray, IntArray, child_rows
 

@@ -22,13 +22,12 @@ from dagsched.errors import CheckpointError, ConfigError, PolicyError
 from dagsched.features import kernel as features
 from dagsched.features.builder import Constants, build_constants
 from dagsched.objective import OBJECTIVES
-from dagsched.policies import learned_kernel
 from dagsched.policies.base import PlainRun, Plan, Run
 from dagsched.policies.info import PolicyInfo
-from dagsched.policies.learned_kernel import Head, new_linear
-from dagsched.policies.options import option_int
+from dagsched.policies.learned import learned_kernel
+from dagsched.policies.learned.learned_kernel import Head, new_linear
 from dagsched.policies.runners import PlanPolicy, drive
-from dagsched.policies.sampling import (
+from dagsched.policies.sampling.sampler import (
     RULES,
     SamplingOptions,
     SerialSampler,
@@ -38,12 +37,13 @@ from dagsched.policies.sampling import (
     plan_from_starts,
     read_scales,
 )
+from dagsched.policies.spec_options import option_int
 from dagsched.replay import Replay
 from dagsched.shipped import shipped
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Problem
-from dagsched.simulator.simulator import MANY, Simulator
 from dagsched.simulator.state import with_area_below
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.workflow import FloatArray, IntArray
 
 if TYPE_CHECKING:

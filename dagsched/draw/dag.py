@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dagsched.evaluate.columns import digits
 from dagsched.graph import fastest
 from dagsched.replay import Replay
+from dagsched.texts import digits
 from dagsched.workflow import FloatArray, IntArray, Workflow, child_rows
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> 
     Raises:
         ConfigError: for another suffix or a path that cannot be written.
     """
-    from dagsched.evaluate.figures import save_figure, style
+    from dagsched.draw.figures import save_figure, style
 
     with style():
         save_figure(_draw_source(source, index), path)
@@ -79,7 +79,7 @@ def save_dag(source: Workflow | Replay, path: str | Path, *, index: int = 0) -> 
 
 def dag_figure(source: Workflow | Replay, *, index: int = 0) -> Figure:
     """The drawing of :func:`save_dag` as a matplotlib figure, for a notebook: see :meth:`dagsched.Workflow.plot`."""
-    from dagsched.evaluate.figures import style
+    from dagsched.draw.figures import style
 
     with style():
         return _draw_source(source, index)
@@ -99,7 +99,7 @@ def _draw_source(source: Workflow | Replay, index: int) -> Figure:
 def _draw(workflow: Workflow, duration: FloatArray, where: str) -> Figure:
     from matplotlib.collections import LineCollection
 
-    from dagsched.evaluate.figures import figure, picture_text
+    from dagsched.draw.figures import figure, picture_text
 
     layout = dag_layout(workflow, duration)
     layers, widest = int(layout.x.max()) + 1, int(np.bincount(layout.x).max())
@@ -134,7 +134,7 @@ def _draw(workflow: Workflow, duration: FloatArray, where: str) -> Figure:
 
 
 def _draw_tasks(axes: Axes, workflow: Workflow, layout: DagLayout, widest: int) -> None:
-    from dagsched.evaluate.figures import picture_text
+    from dagsched.draw.figures import picture_text
 
     work = workflow.duration * workflow.instances
     largest = float(work.max()) or 1.0

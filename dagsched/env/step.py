@@ -34,8 +34,8 @@ from dagsched.env.view import (
 from dagsched.features import kernel as features
 from dagsched.features import schema
 from dagsched.features.kernel import look
-from dagsched.policies import learned_kernel
-from dagsched.policies.learned_kernel import gather_candidates, is_before
+from dagsched.policies.learned import learned_kernel
+from dagsched.policies.learned.learned_kernel import gather_candidates, is_before
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import (
     ARRIVED,
@@ -67,7 +67,7 @@ from dagsched.simulator.kernel import (
     start_task,
     wait_is_legal,
 )
-from dagsched.simulator.stale import drop_stale
+from dagsched.simulator.kernel_cache import drop_stale
 
 GO_ON = -1
 """The action that does nothing: reach the first decision, or go on once the logs have grown."""

@@ -1,0 +1,1 @@
+"""What a comparison shows beyond its table: effects, what parts contribute, ablations."""

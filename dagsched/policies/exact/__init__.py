@@ -1,0 +1,1 @@
+"""CP-SAT: optimal schedules of small batches, for comparison."""

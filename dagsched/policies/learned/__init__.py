@@ -1,0 +1,1 @@
+"""Trained priorities and networks as policies; why they decide as they do."""

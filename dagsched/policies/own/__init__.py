@@ -1,0 +1,1 @@
+"""A user's own rule: a function, from Python or from a file."""

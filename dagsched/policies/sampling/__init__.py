@@ -1,0 +1,1 @@
+"""Whole schedules drawn at random around a priority; schedule generation schemes."""
