@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         InvalidWorkflowError,
         PolicyError,
     )
-    from dagsched.evaluate.compare import Comparison, compare_baselines
+    from dagsched.evaluate.compare import Comparison, compare_baselines, run_comparison
+    from dagsched.evaluate.config import CompareConfig
     from dagsched.evaluate.metrics import metrics
     from dagsched.formats import load, save
     from dagsched.policies.base import Decision, Policy, ScoreFunction
@@ -46,6 +47,7 @@ __version__ = VERSION
 
 _HOME = {
     "Cluster": "dagsched.cluster",
+    "CompareConfig": "dagsched.evaluate.config",
     "Comparison": "dagsched.evaluate.compare",
     "ConfigError": "dagsched.errors",
     "Declared": "dagsched.declared",
@@ -69,6 +71,7 @@ _HOME = {
     "compare_baselines": "dagsched.evaluate.compare",
     "list_policies": "dagsched.policies.registry",
     "metrics": "dagsched.evaluate.metrics",
+    "run_comparison": "dagsched.evaluate.compare",
     "load": "dagsched.formats",
     "save": "dagsched.formats",
     "simulate": "dagsched.run_policy",
@@ -77,6 +80,7 @@ _HOME = {
 
 __all__ = [
     "Cluster",
+    "CompareConfig",
     "Comparison",
     "ConfigError",
     "DagschedError",
@@ -103,6 +107,7 @@ __all__ = [
     "load",
     "metrics",
     "replay",
+    "run_comparison",
     "save",
     "simulate",
     "validate",

@@ -24,7 +24,7 @@ from dagsched.features import schema
 from dagsched.features.linear import START
 from dagsched.features.schema import Feature
 from dagsched.formats import readers
-from dagsched.generate.suite import Arrivals, Entry, Suite
+from dagsched.generate.suite import Arrivals, MixtureEntry, Suite
 from dagsched.learn.train_config import TrainConfig
 from dagsched.policies.info import ALIASES
 from dagsched.policies.registry import list_policies
@@ -110,7 +110,7 @@ def suite() -> str:
     made: list[Sequence[str]] = []
     for name, field in Suite.model_json_schema()["properties"].items():
         if name == "mixture":
-            made += _suite_part(Entry, "mixture[].")
+            made += _suite_part(MixtureEntry, "mixture[].")
         elif name == "arrivals":
             made += _suite_part(Arrivals, "arrivals.")
         elif name == "options":
@@ -120,7 +120,7 @@ def suite() -> str:
     return markdown(("key", "default", "allowed", "meaning"), made)
 
 
-def _suite_part(part: type[Entry] | type[Arrivals], prefix: str) -> list[Sequence[str]]:
+def _suite_part(part: type[MixtureEntry] | type[Arrivals], prefix: str) -> list[Sequence[str]]:
     return [_suite_key(part, name, field, prefix) for name, field in part.model_json_schema()["properties"].items()]
 
 

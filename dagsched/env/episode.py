@@ -34,7 +34,7 @@ from dagsched.features.builder import Constants, Normaliser, build_constants, no
 from dagsched.features.kernel import new_tracker, reset_tracker
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, NODE_FEATURES, TASK_NAMES
 from dagsched.objective import ObjectiveName
-from dagsched.policies.learned.learned_kernel import new_linear, project
+from dagsched.policies.learned.learned_kernel import new_linear
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
 from dagsched.simulator import kernel
@@ -110,8 +110,7 @@ class Episode:
         self.problem = with_area_below(self.simulator.problem, replay)
         self.constants = build_constants(replay, self.problem)
         self._tracker = new_tracker(self.problem)
-        self._linear = new_linear(len(replay), rules.base)
-        project(self.constants, self._linear)
+        self._linear = new_linear(self.constants, rules.base)
         self._scale = _scale(replay, self.constants, rules.normaliser, layout)
         self._arrays = _new_arrays(replay, self.problem, layout, rules)
         self._compiled = direct(

@@ -10,11 +10,12 @@ import hashlib
 import json
 import math
 import os
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dagsched.checks import as_list, as_names
+from dagsched.checks import as_list, is_name
 from dagsched.cluster import Cluster, cluster_named
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.evaluate.analysis.ablation import expand, first_planner, with_planner
@@ -35,9 +36,11 @@ from dagsched.evaluate.scenario import agreed_objective, build_replay, cluster_o
 from dagsched.formats import load, workload_of
 from dagsched.locks import FolderLock
 from dagsched.objective import ObjectiveName
-from dagsched.policies.registry import policy_key
+from dagsched.policies.base import Policy, ScoreFunction
+from dagsched.policies.registry import list_policies
 from dagsched.processes import check_spawnable, useful
 from dagsched.replay import Placement, SimulationOptions
+from dagsched.run_policy import as_policy
 from dagsched.texts import described
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
@@ -50,7 +53,7 @@ _ONE = (str, os.PathLike, Workload, Workflow)
 
 def compare_baselines(
     inputs: Input | Sequence[Input],
-    policies: Sequence[str] = DEFAULT_POLICIES,
+    policies: Sequence[str | ScoreFunction | Policy] = DEFAULT_POLICIES,
     *,
     cluster: Cluster | str | Path | None = None,
     replays: int = 1,
@@ -79,9 +82,13 @@ def compare_baselines(
 ) -> Comparison:
     """Run every policy on the same replays of every workload.
 
+    The front door: everything is a keyword of its own, which is why there are many. :class:`CompareConfig` with
+    :func:`run_comparison` is the same in groups, for workloads that are loaded.
+
     Args:
         inputs: files, directories, workloads or workflows, one or several.
-        policies: specs (see ``dagsched policies``) or ``path/to/file.py:function``.
+        policies: specs (see ``dagsched policies``), ``path/to/file.py:function``, functions of an
+            :class:`ObservedState`, which appear under their names, or policy objects.
         cluster: a cluster, a YAML file or the name of a shipped one; by default each workload's own, else the
             shipped default.
         replays: replays with fresh random outcomes; a workload without randomness runs once all the same.
@@ -126,8 +133,9 @@ def compare_baselines(
         PolicyCrashError: if a policy fails or its schedule is not valid.
     """
     sigma, declared = given_declarations(noise=noise, closed=closed, objective=objective)
+    specs, own = _specs(policies)
     config = CompareConfig(
-        policies=tuple(with_planner(_specs(policies)) if ablate else _specs(policies)),
+        policies=tuple(with_planner(specs) if ablate else specs),
         cluster=cluster_named(cluster),
         replays=replays,
         seed=seed,
@@ -140,6 +148,7 @@ def compare_baselines(
         learned_options=given_options(objective, checkpoint),
         validate=validate,
         save_schedules=save_schedules,
+        own=own,
     )
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ConfigError(f"jobs is {described(jobs)}, expected a whole number >= 1")
@@ -163,11 +172,29 @@ def compare_baselines(
     return run_comparison(workloads[:limit], config, jobs=jobs, out=out, progress=progress, say=say)
 
 
-def _specs(policies: Sequence[str]) -> Sequence[str]:
-    names = as_names(policies)
-    if names is None:
-        raise ConfigError(f"policies is {described(policies)}, expected a list of specs, such as ['fcfs', 'heft']")
-    return names
+def _specs(policies: Sequence[str | ScoreFunction | Policy]) -> tuple[tuple[str, ...], dict[str, Policy]]:
+    """(names, what of them is a function or an object)."""
+    expected = "expected a list of specs, functions or policies, such as ['fcfs', 'heft']"
+    if not isinstance(policies, Sequence) or isinstance(policies, str | bytes):
+        raise ConfigError(f"policies is {described(policies)}, {expected}")
+    known = {info.name for info in list_policies()}
+    names: list[str] = []
+    own: dict[str, Policy] = {}
+    for policy in policies:
+        if isinstance(policy, str):
+            if not is_name(policy):
+                raise ConfigError(f"policies has {described(policy)}, {expected}")
+            names.append(policy)
+            continue
+        try:
+            made = as_policy(policy)
+        except TypeError:
+            raise ConfigError(f"policies has {described(policy)}, {expected}") from None
+        if made is not policy and made.name in known:
+            raise ConfigError(f"policies: the function {made.name!r} has the name of a policy; call it something else")
+        names.append(made.name)
+        own[made.name] = made
+    return tuple(names), own
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +221,7 @@ def run_comparison(
     tell = say or (lambda _line: None)
     plan = _plan(workloads, config)
     _check_policies(config)
-    keys = {policy: policy_key(policy, config.learned_options) for policy in config.policies}
+    keys = {policy: config.key(policy) for policy in config.policies}
     folder = None if out is None else Path(out)
     if folder is not None:
         _check_folder(folder)
@@ -204,6 +231,7 @@ def run_comparison(
         tell(f"jobs: {fewer}")
     if jobs > 1:
         check_spawnable("jobs")
+        _check_sendable(config)
     lock = None if folder is None else FolderLock(folder)
     try:
         ensure_compiled(tell, jobs, config.policies)
@@ -271,10 +299,23 @@ def _workload_key(workload: Workload, config: CompareConfig) -> str:
 
 
 def _check_policies(config: CompareConfig) -> None:
-    from dagsched.policies.registry import make_policy
-
     for policy in config.policies:
-        make_policy(policy, learned_options=config.learned_options)
+        config.make(policy)
+
+
+def _check_sendable(config: CompareConfig) -> None:
+    """Functions that other processes cannot import are refused before these start."""
+    for name, policy in config.own.items():
+        function = getattr(policy, "function", policy)
+        try:
+            sent = pickle.dumps(policy) and getattr(function, "__module__", "") != "__main__"
+        except (pickle.PicklingError, AttributeError, TypeError):
+            sent = False
+        if not sent:
+            raise ConfigError(
+                f"policies: {name!r} cannot be sent to other processes, which import functions by name; put it into a "
+                f"file (path/to/file.py:{name}), or use jobs=1"
+            )
 
 
 def _check_folder(folder: Path) -> None:
@@ -308,7 +349,8 @@ def _run(
         missing = []
         for policy in job.policies:
             key = Key(plan.keys[job.workload], job.replay, keys[policy])
-            kept = log.entries.get(key) if log is not None else None
+            is_known = log is not None and policy not in config.own  # a function may have changed since
+            kept = log.entries.get(key) if log is not None and is_known else None
             if kept is None:
                 missing.append(policy)
             else:

@@ -16,6 +16,7 @@ from dagsched.cluster import Cluster
 from dagsched.declared import NOTHING, Declared, parse_noise
 from dagsched.errors import ConfigError
 from dagsched.objective import OBJECTIVES, ObjectiveName, is_objective
+from dagsched.policies.base import Policy
 from dagsched.replay import SimulationOptions
 from dagsched.texts import described
 
@@ -56,6 +57,7 @@ class CompareConfig:
             checkpoints, by the nature of each replay.
         validate: check every schedule with the independent validator.
         save_schedules: keep every schedule as JSON.
+        own: functions and objects among the policies, by the name that stands for them there.
         ablation_base: policy that the first planner starts from, if its variants were added (``--ablate``).
 
     Raises:
@@ -76,6 +78,7 @@ class CompareConfig:
     validate: bool = True
     save_schedules: bool = False
     ablation_base: str | None = None
+    own: Mapping[str, Policy] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """What differs from the defaults."""
@@ -93,6 +96,22 @@ class CompareConfig:
             raise ConfigError(f"noise is {described(self.noise)}, expected a spread (sigma) >= 0")
         if not is_objective(self.objective):
             raise ConfigError(f"objective is {described(self.objective)}, expected one of {', '.join(OBJECTIVES)}")
+
+    def make(self, spec: str) -> Policy:
+        """The policy behind a name of ``policies``.
+
+        Raises:
+            PolicyError: for an unknown one.
+        """
+        from dagsched.policies.registry import make_policy
+
+        return self.own[spec] if spec in self.own else make_policy(spec, learned_options=self.learned_options)
+
+    def key(self, spec: str) -> str:
+        """What its results depend on besides the package's code; functions and objects are not looked into."""
+        from dagsched.policies.registry import policy_key
+
+        return spec if spec in self.own else policy_key(spec, self.learned_options)
 
     @property
     def is_random(self) -> bool:

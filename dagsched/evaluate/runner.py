@@ -127,7 +127,6 @@ def _replay(setting: Setting, workload: int, number: int) -> Replay:
 def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> RunOutcome:
     from dagsched.evaluate.columns import TIMING_METRICS
     from dagsched.evaluate.metrics import metrics
-    from dagsched.policies.registry import make_policy, policy_key
     from dagsched.run_policy import load_kernels, simulate
     from dagsched.simulator.validate import validate
 
@@ -135,15 +134,16 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> RunO
     workload = setting.workloads[job.workload]
     what = f"policy {policy!r} on workload {workload.name!r}, replay {job.replay}"
     seed = stream_seed(config.seed, Stream.POLICY, job.replay)
+    is_own = ".py:" in policy or policy in config.own
     try:
-        made = make_policy(policy, learned_options=config.learned_options)
-        if ".py:" not in policy:
+        made = config.make(policy)
+        if not is_own:
             load_kernels(policy)  # here, so that the seconds are those of scheduling alone
         began = time.perf_counter()
         schedule = simulate(replay, made, timings=True, policy_seed=seed)
         seconds = time.perf_counter() - began
     except PolicyError as error:
-        if ".py:" in policy:  # a user's own rule never refuses a replay, it fails
+        if is_own:  # a user's own rule never refuses a replay, it fails
             raise PolicyCrashError(f"{what}: {error}") from None
         return RunOutcome(job.workload, job.replay, policy, {}, {}, str(error))
     except DagschedError as error:
@@ -151,7 +151,7 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> RunO
     except Exception as error:
         raise PolicyCrashError(f"{what}: failed with {type(error).__name__}: {_one_line(error)}") from error
     began_with = setting.policy_keys.get(policy, policy)
-    if began_with != policy and policy_key(policy, config.learned_options) != began_with:
+    if began_with != policy and config.key(policy) != began_with:
         raise PolicyCrashError(f"{what}: its file or checkpoint changed while the comparison ran; run it again")
     if config.validate:
         try:

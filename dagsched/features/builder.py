@@ -111,8 +111,17 @@ def _typed(value: FloatArray, order: IntArray) -> FloatArray:
     return np.where(order >= 0, np.take_along_axis(value, np.maximum(order, 0), axis=1), 0.0)
 
 
+def _kin_columns(replay: Replay, own: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """Means of what the tasks have themselves, over children, grandchildren and siblings."""
+    child = {name: _child_mean(replay, value) for name, value in own.items()}
+    column = {f"child_{name}": value for name, value in child.items()}
+    column |= {f"grandchild_{name}": _child_mean(replay, child[name]) for name in ("estimate", "share", "parents")}
+    return column | {f"sibling_{name}": _sibling_mean(replay, own[name]) for name in ("estimate", "share")}
+
+
 def build_constants(replay: Replay, problem: Problem) -> Constants:
     """The fixed features of all tasks; ``problem`` must come from :func:`with_area_below`."""
+    assert not np.isnan(problem.task["below"]).any()
     cluster = replay.cluster
     nodes = np.array([group.nodes for group in cluster.groups], np.float64)
     total = (cluster.capacity * nodes[:, None]).sum(axis=0)
@@ -127,7 +136,6 @@ def build_constants(replay: Replay, problem: Problem) -> Constants:
     cp = path[replay.workflow_of]
     safe = np.where(cp > 0, cp, 1.0)
     tail, count = graph.descendants(replay, work * instances[:, None], most=DESCENDANT_LIMIT)
-    sizes = np.diff(replay.workflow_ptr)[replay.workflow_of]
     near = _nearness(replay.topological_order, replay.parent_ptr, replay.parent_idx, share)
     order = _type_order(replay, work, bottom / safe)[replay.workflow_of]
     children = np.log1p(np.diff(replay.child_ptr))
@@ -146,19 +154,14 @@ def build_constants(replay: Replay, problem: Problem) -> Constants:
         "share": problem.share,
         "mean_share": share.mean(axis=1),
         "children": children,
-        "descendants": count / np.maximum(sizes - 1, 1),
+        "descendants": count / np.maximum(np.diff(replay.workflow_ptr)[replay.workflow_of] - 1, 1),
         "depth": top / safe,
         "instances": np.log1p(instances.astype(np.float64)),
     }
     for name, value in (("demand", share), ("tail", tail), ("near", near)):
         typed = _typed(value, order)
         column |= {f"{name}_{k + 1}": typed[:, k] for k in range(TYPES)}
-    mean = {"estimate": own, "bottom": bottom, "share": problem.share, "parents": parents}
-    child = {name: _child_mean(replay, value) for name, value in mean.items()}
-    column |= {f"child_{name}": value for name, value in child.items()}
-    column |= {f"grandchild_{name}": _child_mean(replay, child[name]) for name in ("estimate", "share", "parents")}
-    column |= {f"sibling_{name}": _sibling_mean(replay, mean[name]) for name in ("estimate", "share")}
-    speed = cluster.speed / cluster.speed.max()
+    column |= _kin_columns(replay, {"estimate": own, "bottom": bottom, "share": problem.share, "parents": parents})
     constants = Constants(
         fixed=np.column_stack([column[TASK_NAMES[k]] for k in FIXED]),
         is_time=FIXED_IS_TIME.astype(np.int64),
@@ -175,7 +178,7 @@ def build_constants(replay: Replay, problem: Problem) -> Constants:
         largest=largest,
         per_capacity=np.divide(1.0, cluster.capacity, out=np.zeros_like(cluster.capacity), where=cluster.capacity > 0),
         per_resource=np.array([1.0 / len(total)]),
-        group_share=np.column_stack([nodes / nodes.sum(), speed, relative_capacity]),
+        group_share=np.column_stack([nodes / nodes.sum(), cluster.speed / cluster.speed.max(), relative_capacity]),
     )
     return Constants(*map(read_only, constants))
 

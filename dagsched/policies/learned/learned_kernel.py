@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dagsched.features import kernel as features
 from dagsched.features import schema
+from dagsched.features.builder import Constants
 from dagsched.features.kernel import (
     AFTER_DYNAMIC,
     FIRST_DYNAMIC,
@@ -77,9 +78,10 @@ class Linear(NamedTuple):
     reads_left: IntArray  # [1] 1 if a weight reads what `fill_left` writes
 
 
-def new_linear(tasks: int, weights: FloatArray | None = None, *, noise: bool = False) -> Linear:
-    """A priority for a replay of so many tasks, of these raw weights ``[F]`` or of zeros; ``project`` comes next."""
-    return Linear(
+def new_linear(constants: Constants, weights: FloatArray | None = None, *, noise: bool = False) -> Linear:
+    """A priority for a replay, of these raw weights ``[F]`` or of zeros."""
+    tasks = len(constants.fixed)
+    linear = Linear(
         weights=np.zeros(features.TASK_COUNT) if weights is None else np.array(weights, np.float64),
         fixed=np.zeros((tasks, 2)),
         noise=np.zeros(tasks if noise else 0),
@@ -87,6 +89,9 @@ def new_linear(tasks: int, weights: FloatArray | None = None, *, noise: bool = F
         spread=np.array([np.inf, -np.inf]),
         reads_left=np.zeros(1, np.int64),
     )
+    if weights is not None:
+        project(constants, linear)
+    return linear
 
 
 @entry

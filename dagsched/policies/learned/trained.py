@@ -82,7 +82,7 @@ class LinearRunner:
         self.problem = with_area_below(simulator.problem, simulator.replay) if problem is None else problem
         self.constants = build_constants(simulator.replay, self.problem) if constants is None else constants
         self.tracker = features.new_tracker(self.problem)
-        self.linear = new_linear(len(simulator.replay), noise=noise)
+        self.linear = new_linear(self.constants, noise=noise)
         if weights is not None:
             self.set_weights(weights)
 
