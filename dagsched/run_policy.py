@@ -102,9 +102,19 @@ def load_kernels(spec: str) -> None:
         simulate(_tiny(), spec)
     elif kind == "planner":
         _load_planner(spec)
+    elif kind == "auto":
+        simulate(_tiny(), spec)
+        simulate(_tiny_stream(), spec)
     elif kind == "learned":
         with contextlib.suppress(PolicyError):
             simulate(_tiny(), spec)
+
+
+@lru_cache(maxsize=1)
+def _tiny_stream() -> Replay:
+    """Long enough for a look back."""
+    flows = [Workflow.from_tasks(f"w{k}", [Task("a", 2.0), Task("b", 1.0)], arrival=float(k)) for k in range(40)]
+    return Replay.build(Workload("warmup", tuple(flows)), Cluster.pooled({"cpu": 2.0}), sigma=0.1)
 
 
 def _load_planner(spec: str) -> None:

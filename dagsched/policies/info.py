@@ -18,7 +18,7 @@ class PolicyInfo:
     Attributes:
         name: what a spec begins with.
         description: one line.
-        kind: ``rule``, ``list`` (static list scheduler), ``search``, ``learned``, ``planner`` or ``exact``.
+        kind: ``rule``, ``list`` (static list scheduler), ``search``, ``learned``, ``planner``, ``auto`` or ``exact``.
         options: option names with their meaning.
         placed: whether the placement rule picks its nodes, so that it takes the option ``placement``, too.
         make: builds the policy from (full spec, options).

@@ -18,7 +18,7 @@ from dagsched.policies.own.function import from_file, is_file_spec, rule_path
 from dagsched.policies.own.rule_file import load_rule
 from dagsched.policies.placed import OPTION, PlacedPolicy, check_placement
 
-_TRAINED = ("learned", "planner")
+_TRAINED = ("learned", "planner", "auto")
 
 
 # In the order in which `dagsched policies` lists them.

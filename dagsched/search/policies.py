@@ -17,7 +17,29 @@ def _planner(name: str, description: str, options: Options) -> PolicyInfo:
     return PolicyInfo(name, description, "planner", make, options, placed=True)
 
 
+def _make_auto(spec: str, options: Options) -> Policy:
+    from dagsched.search.auto.policy import make_auto
+
+    return make_auto(spec, options)
+
+
+AUTO_OPTIONS: Options = {
+    **trained.OPTIONS,
+    "every": "streams: finished workflows between two looks back (20)",
+    "draws": "streams: durations drawn for unfinished work in each look back (2)",
+    "memory": "streams: looks back that count (6)",
+    "seed": "random seed (0)",
+}
+
 POLICIES = (
+    PolicyInfo(
+        "auto",
+        "the best of rules and trained policies: of a batch by trying all, in a stream by replaying the recent past",
+        "auto",
+        _make_auto,
+        AUTO_OPTIONS,
+        placed=True,
+    ),
     _planner(
         "mcts",
         "planner: search from rules and trained policies, by whole schedules, in a tree or over scenarios",

@@ -2121,6 +2121,17 @@ def start(P, S, truth, task, node, count):
 
 
 @entry
+def hand_over(S):
+    """Another policy goes on from here: all ready tasks are fresh, and no release is news."""
+    for k in range(S.counter[READY]):
+        S.fresh[k] = S.ready[k]
+    S.counter[FRESH] = S.counter[READY]
+    for k in range(S.counter[FREED]):
+        S.node[S.freed[k]].is_freed = 0
+    S.counter[FREED] = 0
+
+
+@entry
 def any_eligible(P, S):
     """Whether some ready task fits some node now."""
     return has_eligible(P, S)
