@@ -129,7 +129,7 @@ class Trainer:
         """
         config, state = self.config, self.state
         self._clock = time.monotonic() - state.elapsed
-        self._log = Log(self.folder.tensorboard, state.total + 1 if state.total else None)
+        self._log = Log(self.folder.tensorboard, state.total + 1 if state.history else 0)
         try:
             self._judge = Judge(
                 self._held, self.objective, self.folder, config.validation.rules, config.threads,
@@ -412,7 +412,6 @@ class Trainer:
         path = self.folder.checkpoint(self.state.total)
         save_checkpoint(path, self._checkpoint(kind), extra={STATE: self.state.to_bytes()})
         self.folder.forget_old()
-        self._log.flush()
 
     def _restore(self) -> None:
         path = self.folder.latest()

@@ -26,7 +26,13 @@ from dagsched.simulator.validate import validate
 from dagsched.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[2]
-POLICIES = ["critical-path", "heft", f"evolved:checkpoint={ROOT}/checkpoints/default/flow", "min-min", "mcts:simulations=4"]
+POLICIES = [
+    "critical-path",
+    "heft",
+    f"evolved:checkpoint={ROOT}/checkpoints/default/flow",
+    "min-min",
+    "mcts:simulations=4",
+]
 SHAPES = ("layered", "fork-join", "pipelines", "montage-like", "tpch-like")
 MOST_MEBIBYTES = 8.0
 MOST_GIBIBYTES = 8
