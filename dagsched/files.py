@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -73,12 +74,22 @@ def write_together(contents: Mapping[Path, bytes | str]) -> None:
         for path, temporary in temporaries.items():
             temporary.replace(path)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(f"{shown_path(path)}: cannot write the file: {reason}; choose another output path") from None
+        raise ConfigError(cannot_write(path, "the file", error)) from None
     finally:
         for temporary in temporaries.values():
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def no_room(number: int | None) -> bool:
+    """Whether an error of the system says that the disk, or one's share of it, is full."""
+    return number in (errno.ENOSPC, errno.EDQUOT)
+
+
+def cannot_write(path: Path, what: str, error: OSError) -> str:
+    """The line that says what could not be written where, why, and what to do."""
+    advice = "free some space and start again" if no_room(error.errno) else "choose another output path"
+    return f"{shown_path(path)}: cannot write {what}: {error.strerror or error}; {advice}"
 
 
 def content_digest(path: str | Path) -> str:

@@ -7,7 +7,6 @@ command needs is imported when it runs. Start with :func:`main`.
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import sys
@@ -114,9 +113,11 @@ def _usage_error(error: Any) -> int:
 
 def _os_error(error: OSError) -> str:
     """What went wrong, with the file if the system names it."""
+    from dagsched.files import no_room
+
     number = error.errno or next((n for n in error.args[:1] if isinstance(n, int)), None)  # OSError(28) has no errno
     reason = error.strerror or (os.strerror(number) if number else str(error)) or type(error).__name__
-    full = number in (errno.ENOSPC, errno.EDQUOT)
+    full = no_room(number)
     advice = f"; {'free some space and ' if full else ''}run the same command again"
     if error.filename:
         return f"{error.filename}: {reason}{advice if full else ''}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dagsched.learn.event_file import EventFile
 from dagsched.schedule import Schedule
 
 
@@ -17,50 +18,45 @@ class TensorBoardLog:
 
     Args:
         folder: of the event files.
-        first_step: on resuming, what was logged at later steps is hidden.
+        first_step: on resuming, what was logged at this step and later ones is hidden.
     """
 
-    def __init__(self, folder: Path, first_step: int | None = None) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
+    def __init__(self, folder: Path, first_step: int = 0) -> None:
         self._folder = folder
-        self._writer = SummaryWriter(str(folder), purge_step=first_step)
+        self._events = EventFile(folder, first_step)
 
     def scalars(self, values: Mapping[str, float], step: int) -> None:
         """``tag: value``; what is not finite is left out."""
+        from torch.utils.tensorboard.summary import scalar
+
         for tag, value in values.items():
             if math.isfinite(value):
-                self._writer.add_scalar(tag, value, step)
+                self._events.add(scalar(tag, value), step)
 
     def gantt(self, schedule: Schedule, step: int) -> None:
         """The schedule as an image, also kept as ``gantt.png`` beside the event files."""
         from matplotlib.image import imread
+        from torch.utils.tensorboard.summary import image
 
         from dagsched.draw.gantt import save_gantt
 
         file = self._folder / "gantt.png"
         save_gantt(schedule, file)
-        image = np.asarray(imread(file))[..., :3]
-        self._writer.add_image("eval/gantt", image, step, dataformats="HWC")
+        pixels = np.asarray(imread(file))[..., :3]
+        self._events.add(image("eval/gantt", pixels, dataformats="HWC"), step)
 
     def hyper_parameters(self, config: Mapping[str, Any], metrics: Mapping[str, float]) -> None:
         """All keys of the configuration with the final metrics, in this same run."""
-        from torch.utils.tensorboard.summary import hparams
+        from torch.utils.tensorboard.summary import hparams, scalar
 
-        file_writer = self._writer.file_writer
-        assert file_writer is not None
         for summary in hparams(_flat(config), dict(metrics)):
-            file_writer.add_summary(summary)
+            self._events.add(summary)
         for tag, value in metrics.items():
-            self._writer.add_scalar(tag, value)
-
-    def flush(self) -> None:
-        """Write out what is buffered."""
-        self._writer.flush()
+            self._events.add(scalar(tag, value))
 
     def close(self) -> None:
         """End the run."""
-        self._writer.close()
+        self._events.close()
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

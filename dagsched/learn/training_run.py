@@ -84,7 +84,7 @@ class TrainingRun:
         """Open the log, find out what the rules cost, and validate the start unless that has been done."""
         config, state = self.config, self.state
         self._clock = time.monotonic() - state.elapsed
-        self.log = TensorBoardLog(self.folder.tensorboard, state.total + 1 if state.total else None)
+        self.log = TensorBoardLog(self.folder.tensorboard, state.total + 1 if state.history else 0)
         try:
             self.validation = Validation(
                 self._validation_replays, self.objective, self.folder, config.validation.rules, config.threads,
@@ -148,7 +148,6 @@ class TrainingRun:
         kind = "evolved" if self.learner is None else "ppo"
         save_checkpoint(path, self._checkpoint(kind), extra={STATE: self.state.to_bytes()})
         self.folder.forget_old()
-        self.log.flush()
 
     def restore(self) -> None:
         """Go on from the newest checkpoint of the folder."""

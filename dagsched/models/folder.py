@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dagsched.errors import CheckpointError, ConfigError
-from dagsched.files import exists, is_dir
+from dagsched.files import cannot_write, exists, is_dir
 from dagsched.texts import shown_path
 
 MOST_BYTES = 1 << 28
@@ -52,7 +52,7 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         if old.exists() and not exists(path):
             old.rename(path)
-        raise ConfigError(f"{path}: cannot write the checkpoint: {error.strerror or error}") from None
+        raise ConfigError(cannot_write(path, "the checkpoint", error)) from None
     finally:
         for left in (temporary, old):
             shutil.rmtree(left, ignore_errors=True)

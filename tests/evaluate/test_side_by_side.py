@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -69,3 +71,11 @@ def test_replays_leave_nothing_behind() -> None:
         if number >= 10 and number % 10 == 9:
             counts.append(arrays())
     assert max(counts) - min(counts) < 50
+
+
+@pytest.mark.slow
+def test_memory_levels_off() -> None:
+    """In a process of its own, 200 different replays simulated and compared."""
+    command = [sys.executable, "-m", "tests.bench.memory"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr

@@ -10,6 +10,7 @@ from dagsched.policies.rules.alike import alike_by_estimate, alike_by_score
 from dagsched.replay import Replay, SimulationOptions
 from dagsched.run_policy import simulate
 from dagsched.simulator import Simulator, kernel, validate
+from dagsched.simulator.state import with_area_below
 from dagsched.task import Task
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
@@ -85,10 +86,11 @@ def equal_tasks(count: int, **fields: object) -> Replay:
 @pytest.mark.parametrize("rule", range(10))
 def test_equal_tasks_are_one_set_for_every_score(rule: int) -> None:
     simulator = Simulator(equal_tasks(200))
-    alike = alike_by_score(simulator.problem, rule, simulator.replay.place)
-    kernel.run_by_score(simulator.problem, simulator.state, simulator.truth, alike, rule, 0.0, 0)
+    problem = with_area_below(simulator.problem, simulator.replay)
+    alike = alike_by_score(problem, rule, simulator.replay.place)
+    kernel.run_by_score(problem, simulator.state, simulator.truth, alike, rule, 0.0, 0)
     simulator.advance()
-    kernel.run_by_score(simulator.problem, simulator.state, simulator.truth, alike, rule, 0.0, 1)
+    kernel.run_by_score(problem, simulator.state, simulator.truth, alike, rule, 0.0, 1)
     assert alike.counter[0] == 1
     assert alike.size[alike.open[0]] == 199
 

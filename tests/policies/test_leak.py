@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from dagsched.errors import PolicyError
 from dagsched.features.linear import start_weights
+from dagsched.policies.base import PlainRun
 from dagsched.policies.learned.explain import explain
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.replay import Replay, SimulationOptions
@@ -139,7 +139,7 @@ class Cheat:
     name = "cheat"
     reproducible = True
 
-    def begin(self, simulator: Simulator) -> Callable[[int], None]:
+    def begin(self, simulator: Simulator) -> PlainRun:
         going = simulator.advance()
 
         def run(most: int) -> None:
@@ -153,7 +153,7 @@ class Cheat:
                 going = self.more(simulator) or simulator.advance()
                 most -= 1
 
-        return run
+        return PlainRun(run)
 
     @staticmethod
     def more(simulator: Simulator) -> bool:
@@ -165,7 +165,7 @@ class Prophet(Cheat):
 
     name = "prophet"
 
-    def begin(self, simulator: Simulator) -> Callable[[int], None]:
+    def begin(self, simulator: Simulator) -> PlainRun:
         last = float(simulator.replay.arrival[-1])
         going = simulator.advance()
 
@@ -180,7 +180,7 @@ class Prophet(Cheat):
                 going = self.more(simulator) or simulator.advance()
                 most -= 1
 
-        return run
+        return PlainRun(run)
 
 
 def caught(policy: Cheat, **kind: object) -> int:

@@ -111,7 +111,7 @@ def test_an_unusable_file_is_one_clear_line(tmp_path: Path, text: str | None, fu
     [
         ("critical-pth", "did you mean 'critical-path'"),
         ("zzz", "`dagsched policies` lists them"),
-        ("sjf:n=3", "unknown option 'n'; options of sjf: none"),
+        ("sjf:n=3", "unknown option 'n'; options of sjf: placement"),
         ("random:seed", "not of the form key=value"),
         ("random:seed=1:seed=2", "given twice"),
         ("random:seed=-1", "expected a whole number"),

@@ -331,8 +331,8 @@ def test_start_can_name_the_node_the_group_and_the_count() -> None:
         (7, {}, "not eligible"),
         (-1, {}, "not eligible"),
         (1, {}, "task 'b' of workflow 'w' is not eligible at 0 s"),
-        (0, {"node": 0}, "does not fit that node"),
-        (0, {"group": 0}, "does not fit group 0"),
+        (0, {"node": 0}, "does not fit node 'small/0'"),
+        (0, {"group": 0}, "does not fit group 'small'"),
     ],
 )
 def test_an_impossible_start_is_refused_with_a_reason(task: int, options: dict[str, int], message: str) -> None:
