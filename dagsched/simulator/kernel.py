@@ -631,11 +631,12 @@ def logs_have_room(P, S):
 @inner
 def append_decision(S, task, node, count):
     """Append to the decision log; task -1 is WAIT, node -1 one that the placement rule chose."""
-    S.decision[S.counter[DECISIONS]].time = S.clock[NOW]
-    S.decision[S.counter[DECISIONS]].task = task
-    S.decision[S.counter[DECISIONS]].node = node
-    S.decision[S.counter[DECISIONS]].count = count
-    S.counter[DECISIONS] += 1
+    at = S.counter[DECISIONS] & INDEX
+    S.counter[DECISIONS] = at + 1
+    S.decision[at].time = S.clock[NOW]
+    S.decision[at].task = task
+    S.decision[at].node = node
+    S.decision[at].count = count
     if task < 0:
         S.counter[WAITS] += 1
 
