@@ -16,10 +16,12 @@ from dagsched.errors import ConfigError, PolicyError
 from dagsched.policies.base import Policy, ScoreFunction
 from dagsched.policies.info import parse_spec
 from dagsched.policies.own.function import FunctionPolicy
+from dagsched.policies.placed import PlacedPolicy
 from dagsched.policies.registry import list_policies, make_policy
 from dagsched.processes import serve
 from dagsched.replay import Replay
 from dagsched.schedule import Schedule
+from dagsched.search.options import MODES, PLANNERS
 from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.task import Task
 from dagsched.texts import described
@@ -54,7 +56,7 @@ def simulate(
         raise ConfigError(f"policy_seed is {policy_seed!r}, expected a whole number from 0 to 2^63 - 1")
     chosen = as_policy(policy)
     if timings and ".py:" not in chosen.name:
-        load_kernels(chosen.name)
+        load_kernels(chosen.name, modes_of(chosen, replay))
     simulator = Simulator(replay, policy_seed=policy_seed)
     run = chosen.begin(simulator)
     elapsed: list[float] = []
@@ -91,17 +93,19 @@ def _tiny() -> Replay:
 
 
 @lru_cache(maxsize=256)
-def load_kernels(spec: str) -> None:
+def load_kernels(spec: str, modes: tuple[str, ...] = MODES) -> None:
     """Compile, or load from disk, what a policy runs on: its first decision is then timed without.
 
-    Where no shipped checkpoint fits the tiny replay, a learned policy is left to compile when it first runs.
+    ``modes``: kinds of search that a planner needs (:func:`modes_of`). Where no shipped checkpoint fits the tiny
+    replay, a learned policy is left to compile when it first runs.
     """
     kinds = {info.name: info.kind for info in list_policies() if not info.name.endswith("-sample")}
     kind = kinds.get(parse_spec(spec)[0])
     if kind in ("rule", "list"):
         simulate(_tiny(), spec)
     elif kind == "planner":
-        _load_planner(spec)
+        for mode in modes:
+            _load_search(spec, mode)
     elif kind == "auto":
         simulate(_tiny(), spec)
         simulate(_tiny_stream(), spec)
@@ -117,28 +121,34 @@ def _tiny_stream() -> Replay:
     return Replay.build(Workload("warmup", tuple(flows)), Cluster.pooled({"cpu": 2.0}), sigma=0.1)
 
 
-def _load_planner(spec: str) -> None:
-    """Run each kind of search on tiny projects: which one a replay needs is not known yet."""
-    for half in (0, 1):
-        _load_searches(spec, half)
+def modes_of(policy: Policy, replay: Replay) -> tuple[str, ...]:
+    """Kinds of search that a planner needs on a replay; of any other policy none."""
+    if ".py:" in policy.name or parse_spec(policy.name)[0] not in PLANNERS:
+        return ()
+    from dagsched.search.mcts import MctsPolicy, choose_mode
+
+    planner = policy.policy if isinstance(policy, PlacedPolicy) else policy
+    assert isinstance(planner, MctsPolicy)
+    with contextlib.suppress(PolicyError):  # it says so when it begins
+        return (choose_mode(replay, planner.options, planner.objective(replay)),)
+    return ()
 
 
-def _load_searches(spec: str, half: int) -> None:
-    """Half of the kinds of search: whole schedules and the tree that sees all orders; or race and larger tree."""
+def _load_search(spec: str, mode: str) -> None:
+    """Run one kind of search on tiny projects."""
     name, given = parse_spec(spec)
     kept = [f"{key}={given[key]}" for key in ("leaf", "select", "wait") if key in given]
     crowd = [("a", 1.0, 2), ("b", 1.0, 2), ("c", 1.0, 2), ("d", 1.0, 2)]  # no search ends at the lower bound
     nodes = _project(Cluster((NodeGroup("n", 2, {"cpu": 3.0}),)), crowd)
-    if half == 0:
-        for search in ("tree", "plan"):
-            simulate(nodes, ":".join([name, f"search={search}", "simulations=12", *kept]))
+    simulate(nodes, ":".join([name, f"search={mode}", "simulations=12", *kept]))
+    if mode == "plan":
         simulate(_project(Cluster.pooled({"cpu": 3.0}), crowd), f"{name}:search=plan:simulations=2")
-        return
-    simulate(nodes, ":".join([name, "search=race", "simulations=12", *kept]))
-    larger = [(f"{task}{k}", seconds, cores) for k in range(3) for task, seconds, cores in crowd]  # not all can be seen
-    simulate(_project(nodes.cluster, larger), ":".join([name, "search=tree", "simulations=12", *kept]))
-    chain = [("a", 1.0, 1), ("b", 10.0, 1), ("c", 3.0, 2, "a"), ("d", 10.0, 1, "c")]  # a list beats every rule
-    simulate(_project(Cluster.pooled({"cpu": 2.0}), chain, sigma=0.05), ":".join([name, "simulations=40", *kept]))
+    elif mode == "tree":  # not all orders can be seen
+        larger = [(f"{task}{k}", seconds, cores) for k in range(3) for task, seconds, cores in crowd]
+        simulate(_project(nodes.cluster, larger), ":".join([name, "search=tree", "simulations=12", *kept]))
+    else:  # a list beats every rule
+        chain = [("a", 1.0, 1), ("b", 10.0, 1), ("c", 3.0, 2, "a"), ("d", 10.0, 1, "c")]
+        simulate(_project(Cluster.pooled({"cpu": 2.0}), chain, sigma=0.05), ":".join([name, "simulations=40", *kept]))
 
 
 def _project(cluster: Cluster, tasks: Sequence[tuple[Any, ...]], sigma: float = 0.0) -> Replay:
@@ -147,12 +157,32 @@ def _project(cluster: Cluster, tasks: Sequence[tuple[Any, ...]], sigma: float = 
     return Replay.build(Workload("warmup", (Workflow.from_tasks("w", made),)), cluster, sigma=sigma)
 
 
-def _compile_half(half: int) -> None:
-    if half == 0:
-        for info in list_policies():
-            if info.kind != "planner":
-                load_kernels(info.name)
-    _load_searches("mcts", half)
+Part = tuple[str, ...]
+"""What one process compiles: policies, and kinds of search as ``mcts@tree``."""
+_RULES: Part = ("critical-path", "peft", "min-min", "srw", "mcts@plan", "auto")
+_LEARNED: Part = ("evolved", "mcts@tree", "mcts@race")
+
+
+def compile_parts(parts: Sequence[Part], processes: int = 1) -> None:
+    """Compile each part, in a process of its own where there may be more than one."""
+    if processes > 1 and len(parts) > 1:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
+        with ProcessPoolExecutor(len(parts), multiprocessing.get_context("spawn"), serve) as pool:
+            list(pool.map(_compile_part, parts))
+        return
+    for part in parts:
+        _compile_part(part)
+
+
+def _compile_part(part: Part) -> None:
+    for name in part:
+        planner, _, mode = name.partition("@")
+        if mode:
+            load_kernels(planner, (mode,))
+        else:
+            load_kernels(name)
 
 
 def warmup(processes: int = 1) -> None:
@@ -162,11 +192,7 @@ def warmup(processes: int = 1) -> None:
         processes: 2 = compile two halves of about equal work side by side, which takes two thirds of the time.
     """
     if processes > 1:
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), serve) as pool:
-            list(pool.map(_compile_half, (0, 1)))
+        compile_parts((_RULES, _LEARNED), processes)
     tiny = _tiny()
     for info in list_policies():
         load_kernels(info.name)

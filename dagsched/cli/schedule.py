@@ -92,7 +92,7 @@ def schedule(
     """
     from dagsched.cli.console import say
     from dagsched.cli.loading import load_all
-    from dagsched.cli.searching import prepare, print_search, searching
+    from dagsched.cli.searching import print_search, searching
     from dagsched.cluster import cluster_named
     from dagsched.draw.figures import picture_kind
     from dagsched.evaluate.compare import given_options
@@ -105,7 +105,7 @@ def schedule(
     from dagsched.policies.registry import make_policy
     from dagsched.processes import cores
     from dagsched.replay import SimulationOptions
-    from dagsched.run_policy import simulate
+    from dagsched.run_policy import modes_of, simulate
     from dagsched.schedule_io import schedule_format
     from dagsched.simulator.validate import validate
 
@@ -129,9 +129,8 @@ def schedule(
         options=SimulationOptions(placement, decision_interval, max_wait),  # type: ignore[arg-type]
     )
     replay = build_replay(chosen, config, 0)
-    ensure_compiled(say, cores(), (policy,))
     made = make_policy(policy, learned_options=given_options(objective, checkpoint))
-    prepare(made)
+    ensure_compiled(say, cores(), (policy,), modes_of(made, replay))
     with searching(made) as watched:
         result = simulate(replay, watched, timings=True, policy_seed=stream_seed(seed, Stream.POLICY, 0))
     with remembered_interrupts(lambda: say("writing what was found; Ctrl-C again stops at once")):

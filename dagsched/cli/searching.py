@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,21 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dagsched.policies.base import Policy
     from dagsched.search.plan_search import SearchProgress
-
-
-def prepare(policy: Policy) -> None:
-    """Load a planner's machine code before its clock starts; says so if that takes long, as it does the first time."""
-    from dagsched.cli.console import say
-    from dagsched.run_policy import load_kernels
-    from dagsched.search.mcts import MctsPolicy
-
-    if isinstance(policy, MctsPolicy):
-        notice = threading.Timer(2.0, say, ["compiling the planner: this happens once and takes about two minutes"])
-        notice.start()
-        try:
-            load_kernels(policy.name)
-        finally:
-            notice.cancel()
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from dagsched.features.kernel import look
 from dagsched.policies.learned import learned_kernel
 from dagsched.policies.learned.learned_kernel import gather_candidates, is_before
 from dagsched.simulator import kernel
+from dagsched.simulator.compilation import entry, inner
 from dagsched.simulator.kernel import (
     ARRIVED,
     DECIDE,
@@ -58,10 +59,8 @@ from dagsched.simulator.kernel import (
     ZERO,
     advance_clock,
     append_decision,
-    entry,
     find_overdue,
     has_eligible,
-    inner,
     logs_have_room,
     outlast_wait,
     start_task,

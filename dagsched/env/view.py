@@ -17,7 +17,8 @@ from dagsched.features import kernel as features
 from dagsched.features import schema
 from dagsched.features.kernel import ELIGIBLE, PER_SCALE, fill_global, fill_groups, fill_task
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import ARRIVED, READY, inner, wait_is_legal
+from dagsched.simulator.compilation import inner
+from dagsched.simulator.kernel import ARRIVED, READY, wait_is_legal
 from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 

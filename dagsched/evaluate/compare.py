@@ -37,10 +37,12 @@ from dagsched.formats import load, workload_of
 from dagsched.locks import FolderLock
 from dagsched.objective import ObjectiveName
 from dagsched.policies.base import Policy, ScoreFunction
+from dagsched.policies.info import policy_name
 from dagsched.policies.registry import list_policies
 from dagsched.processes import check_spawnable, useful
 from dagsched.replay import Placement, SimulationOptions
-from dagsched.run_policy import as_policy
+from dagsched.run_policy import as_policy, modes_of
+from dagsched.search.options import PLANNERS
 from dagsched.texts import described
 from dagsched.workflow import Workflow
 from dagsched.workload import Workload
@@ -234,7 +236,7 @@ def run_comparison(
         _check_sendable(config)
     lock = None if folder is None else FolderLock(folder)
     try:
-        ensure_compiled(tell, jobs, config.policies)
+        ensure_compiled(tell, jobs, config.policies, _modes(plan, config))
         log = None if folder is None else ResumeLog(folder, config.digest)
         if log is not None and log.note:
             tell(log.note)
@@ -301,6 +303,13 @@ def _workload_key(workload: Workload, config: CompareConfig) -> str:
 def _check_policies(config: CompareConfig) -> None:
     for policy in config.policies:
         config.make(policy)
+
+
+def _modes(plan: _Plan, config: CompareConfig) -> tuple[str, ...]:
+    """Kinds of search that the planners need on replay 0 of each workload."""
+    planners = [config.make(policy) for policy in config.policies if policy_name(policy) in PLANNERS]
+    replays = [build_replay(workload, config, 0) for workload in plan.workloads] if planners else []
+    return tuple(dict.fromkeys(mode for made in planners for replay in replays for mode in modes_of(made, replay)))
 
 
 def _check_sendable(config: CompareConfig) -> None:

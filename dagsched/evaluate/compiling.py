@@ -7,47 +7,36 @@ from pathlib import Path
 from types import ModuleType
 
 from dagsched.policies.info import policy_name
-from dagsched.search.options import PLANNERS
+from dagsched.search.options import MODES, PLANNERS
 
 _PARTS = (("critical-path", "peft"), ("min-min", "srw"))
 """Policies that between them need all of the slow parts, in two halves of about equal work."""
 
 
-def ensure_compiled(say: Callable[[str], None], processes: int = 1, policies: Sequence[str] = ()) -> None:
+def ensure_compiled(
+    say: Callable[[str], None], processes: int = 1, policies: Sequence[str] = (), modes: Sequence[str] = MODES
+) -> None:
     """Compile now, with an announcement, unless the machine code is there: before any clock or process starts.
 
-    With more than one process, for which a script needs the usual guard, the halves are compiled side by side. With a
-    planner among the ``policies`` everything is compiled; else what only some policies or the stepping interface need
-    is left until it is used.
+    With more than one process, for which a script needs the usual guard, two halves are compiled side by side. What
+    only some policies or the stepping interface need is left until it is used.
+
+    Args:
+        say: is told if it takes a while.
+        processes: at most so many.
+        policies: specs that will run.
+        modes: kinds of search that the planners among them need.
     """
-    if any(policy_name(spec) in PLANNERS for spec in policies):
-        if not (is_compiled() and is_planner_compiled()):
-            from dagsched.run_policy import warmup
+    from dagsched.run_policy import compile_parts
 
-            say("compiling the simulator and the planner: this happens once and takes two to four minutes")
-            warmup(processes)
-        return
-    if is_compiled():
-        return
-    say("compiling the simulator: this happens once and takes about a minute")
-    if processes > 1:
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        from dagsched.processes import serve
-
-        with ProcessPoolExecutor(len(_PARTS), multiprocessing.get_context("spawn"), serve) as pool:
-            list(pool.map(_compile, _PARTS))
-    else:
-        for part in _PARTS:
-            _compile(part)
-
-
-def _compile(policies: tuple[str, ...]) -> None:
-    from dagsched.run_policy import load_kernels
-
-    for policy in policies:
-        load_kernels(policy)
+    rules, planners = is_compiled(), any(policy_name(spec) in PLANNERS for spec in policies)
+    if planners and not (rules and all(map(is_search_compiled, modes))):
+        say("compiling the simulator and the planner: this happens once and takes one to three minutes")
+        searches = ("evolved", *(f"mcts@{mode}" for mode in modes))
+        compile_parts((sum(_PARTS, ()), searches) if not rules else (searches,), processes)
+    elif not rules:
+        say("compiling the simulator: this happens once and takes about a minute")
+        compile_parts(_PARTS, processes)
 
 
 def is_compiled() -> bool:
@@ -62,14 +51,16 @@ def is_compiled() -> bool:
     )
 
 
-def is_planner_compiled() -> bool:
-    """The same of the planner: each kind of search."""
-    from dagsched.search import exhaustive, race, sequential_halving
+def is_search_compiled(mode: str) -> bool:
+    """The same of one kind of search."""
+    from dagsched.search import exhaustive, lns_placed, lns_pooled, race, sequential_halving
 
-    return all(
-        _is_stored(module, name)
-        for module, name in ((exhaustive, "walk"), (race, "race"), (sequential_halving, "play"))
-    )
+    needed: dict[str, tuple[tuple[ModuleType, str], ...]] = {
+        "plan": ((lns_placed, "search_slice"), (lns_pooled, "search_slice")),
+        "tree": ((exhaustive, "walk"), (sequential_halving, "play")),
+        "race": ((race, "race"),),
+    }
+    return all(_is_stored(module, name) for module, name in needed[mode])
 
 
 def _is_stored(module: ModuleType, name: str) -> bool:

@@ -127,7 +127,7 @@ def _replay(setting: Setting, workload: int, number: int) -> Replay:
 def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> RunOutcome:
     from dagsched.evaluate.columns import TIMING_METRICS
     from dagsched.evaluate.metrics import metrics
-    from dagsched.run_policy import load_kernels, simulate
+    from dagsched.run_policy import load_kernels, modes_of, simulate
     from dagsched.simulator.validate import validate
 
     config = setting.config
@@ -138,7 +138,7 @@ def _run_policy(setting: Setting, job: Job, replay: Replay, policy: str) -> RunO
     try:
         made = config.make(policy)
         if not is_own:
-            load_kernels(policy)  # here, so that the seconds are those of scheduling alone
+            load_kernels(policy, modes_of(made, replay))  # here, so that the seconds are those of scheduling alone
         began = time.perf_counter()
         schedule = simulate(replay, made, timings=True, policy_seed=seed)
         seconds = time.perf_counter() - began

@@ -14,19 +14,8 @@ import numpy as np
 from dagsched.features import schema
 from dagsched.features.schema import GLOBAL_NAMES, GROUP_NAMES, TASK_NAMES
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import (
-    ARRIVED,
-    DECISIONS,
-    EVENTS,
-    INDEX,
-    NOW,
-    READY,
-    Problem,
-    can_start,
-    entry,
-    inner,
-    is_running,
-)
+from dagsched.simulator.compilation import entry, inner
+from dagsched.simulator.kernel import ARRIVED, DECISIONS, EVENTS, INDEX, NOW, READY, Problem, can_start, is_running
 from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from dagsched.simulator.kernel import entry, inner
+from dagsched.simulator.compilation import entry, inner
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of Budget.seconds and Budget.counter.

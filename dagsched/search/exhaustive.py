@@ -30,6 +30,7 @@ from dagsched.search.rollout import (
     workflow_cost,
 )
 from dagsched.simulator import kernel
+from dagsched.simulator.compilation import cold, entry, inner
 from dagsched.simulator.kernel import (
     ALLOCS,
     CURSOR,
@@ -53,11 +54,8 @@ from dagsched.simulator.kernel import (
     START,
     advance_clock,
     can_start,
-    cold,
-    entry,
     find_overdue,
     has_eligible,
-    inner,
     logs_have_room,
     mix_bits,
     wait_forced,

@@ -25,7 +25,8 @@ from dagsched.search.rollout import (
     workflow_cost,
 )
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import DECIDE, DONE, NOW, cold, go_by_priority, inner
+from dagsched.simulator.compilation import cold, inner
+from dagsched.simulator.kernel import DECIDE, DONE, NOW, go_by_priority
 from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 

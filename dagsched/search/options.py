@@ -10,7 +10,8 @@ from dagsched.errors import PolicyError
 from dagsched.policies.info import policy_name
 from dagsched.policies.spec_options import option_int
 
-SEARCHES = ("auto", "plan", "tree", "race")
+MODES = ("plan", "tree", "race")
+SEARCHES = ("auto", *MODES)
 SELECTIONS = ("halving", "puct", "uniform")
 LEAVES = ("auto", "rollout", "value", "mix")
 BUDGET_MS = 2.0

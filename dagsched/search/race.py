@@ -20,7 +20,8 @@ from dagsched.search.budget import PAUSED, begin_call, end_call, more, out_of_ti
 from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import OPEN, SIMULATIONS, act, believed_end, cost, restore
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, cold, entry, inner, push_event
+from dagsched.simulator.compilation import cold, entry, inner
+from dagsched.simulator.kernel import DECIDE, DONE, EVENTS, GROW, NOW, push_event
 from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 

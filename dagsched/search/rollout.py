@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dagsched.simulator import kernel
+from dagsched.simulator.compilation import entry, inner
 from dagsched.simulator.kernel import (
     ALLOCS,
     ARRIVED,
@@ -33,9 +34,7 @@ from dagsched.simulator.kernel import (
     append_decision,
     can_start,
     choose_node,
-    entry,
     go_by_priority,
-    inner,
     logs_have_room,
     next_event,
     push_event,

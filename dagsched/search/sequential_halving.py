@@ -17,7 +17,8 @@ from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
 from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import SIMULATIONS, WAIT, act, demote_ready, keep_log, perturb, restore
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import DECIDE, DONE, GROW, cold, entry, inner
+from dagsched.simulator.compilation import cold, entry, inner
+from dagsched.simulator.kernel import DECIDE, DONE, GROW
 from dagsched.simulator.kernel_cache import drop_stale
 from dagsched.workflow import FloatArray, IntArray
 

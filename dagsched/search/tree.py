@@ -17,6 +17,7 @@ from dagsched.search.budget import PAUSED, begin_call, end_call, more, spend
 from dagsched.search.leaf_value import finish
 from dagsched.search.rollout import NO_ACTION, SIMULATIONS, WAIT, act, cost, keep_log, perturb, restore
 from dagsched.simulator import kernel
+from dagsched.simulator.compilation import cold, entry, inner
 from dagsched.simulator.kernel import (
     DECIDE,
     DONE,
@@ -29,11 +30,8 @@ from dagsched.simulator.kernel import (
     START,
     advance_clock,
     can_start,
-    cold,
-    entry,
     find_overdue,
     has_eligible,
-    inner,
     logs_have_room,
     wait_is_legal,
 )

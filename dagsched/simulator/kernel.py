@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from dagsched.simulator.compilation import cold, entry, inner
 from dagsched.workflow import FloatArray, IntArray
 
 # Slots of State.clock and State.counter.
@@ -52,14 +52,6 @@ EARLIEST_FINISH, BEST_FIT, LEAST_LOADED, ROUND_ROBIN_NODES, RANDOM_NODE = range(
 # Scored rules.
 HRRN, SRW, SRW_CP, ROUND_ROBIN, WEIGHTED_FAIR, TETRIS, TETRIS_SRW, CP_DEMAND, CP_DEMAND_WORK, PACKER = range(10)
 MIN_MIN, MAX_MIN, SUFFERAGE = range(3)
-
-
-# Only entries get the wrapper that unpacks Python arguments: for 60 arrays it takes a second to compile; calling an
-# `inner` function from Python crashes. Nothing here allocates, so reference counting of arrays is off (`_nrt`);
-# together 64 s of compilation became 17 s.
-entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True, _nrt=False)
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
-cold = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
 # One record a task, allocation, workflow and node keeps what is used together on one cache line, and the argument lists

@@ -1,31 +1,69 @@
-"""What compiles first: everything where a planner takes part, in as many processes as the caller may start."""
+"""What compiles first: only what the policies need, in as many processes as the caller may start."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 
 from dagsched import run_policy
 from dagsched.evaluate import compiling
+from dagsched.policies.registry import make_policy
+from tests.handmade import random_replay
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Sequence[run_policy.Part], int]]:
+    calls: list[tuple[Sequence[run_policy.Part], int]] = []
+    monkeypatch.setattr(run_policy, "compile_parts", lambda parts, processes: calls.append((parts, processes)))
+    return calls
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_planner_is_compiled_beforehand_in_the_processes_that_are_allowed(
-    monkeypatch: pytest.MonkeyPatch, processes: int
+    monkeypatch: pytest.MonkeyPatch, called: list[tuple[Sequence[run_policy.Part], int]], processes: int
 ) -> None:
     """A script without a guard asks for one process, and must not be run again by a second one."""
-    called: list[int] = []
     said: list[str] = []
-    monkeypatch.setattr(run_policy, "warmup", called.append)
-    monkeypatch.setattr(compiling, "is_planner_compiled", lambda: False)
-    compiling.ensure_compiled(said.append, processes, ("srw", "mcts:simulations=4"))
-    assert called == [processes]
-    assert said == ["compiling the simulator and the planner: this happens once and takes two to four minutes"]
+    monkeypatch.setattr(compiling, "is_compiled", lambda: False)
+    monkeypatch.setattr(compiling, "is_search_compiled", lambda mode: False)
+    compiling.ensure_compiled(said.append, processes, ("srw", "mcts:simulations=4"), ("tree",))
+    rules = ("critical-path", "peft", "min-min", "srw")
+    assert called == [((rules, ("evolved", "mcts@tree")), processes)]
+    assert said == ["compiling the simulator and the planner: this happens once and takes one to three minutes"]
+
+
+def test_only_the_kinds_of_search_that_are_missing_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, called: list[tuple[Sequence[run_policy.Part], int]]
+) -> None:
+    monkeypatch.setattr(compiling, "is_compiled", lambda: True)
+    monkeypatch.setattr(compiling, "is_search_compiled", lambda mode: mode == "tree")
+    said: list[str] = []
+    compiling.ensure_compiled(said.append, 2, ("mcts",), ("tree",))
+    assert (said, called) == ([], [])
+    compiling.ensure_compiled(said.append, 2, ("mcts",), ("race",))
+    assert called == [((("evolved", "mcts@race"),), 2)]
 
 
 def test_what_is_compiled_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(compiling, "is_compiled", lambda: True)
-    monkeypatch.setattr(compiling, "is_planner_compiled", lambda: True)
+    monkeypatch.setattr(compiling, "is_search_compiled", lambda mode: True)
     compiling.ensure_compiled(said.append, 2, ("mcts",))
     compiling.ensure_compiled(said.append, 2, ("srw",))
     assert said == []
+
+
+def test_the_search_that_a_replay_needs_is_known_beforehand() -> None:
+    stream = random_replay(1)
+    assert run_policy.modes_of(make_policy("mcts"), stream) == ("tree",)
+    assert run_policy.modes_of(make_policy("mcts:search=race:placement=best-fit"), stream) == ("race",)
+    assert run_policy.modes_of(make_policy("mcts:search=plan"), stream) == ()  # it refuses this replay
+    assert run_policy.modes_of(make_policy("srw"), stream) == ()
+
+
+def test_numba_still_has_the_step_that_parts_leave_out() -> None:
+    """Were it called otherwise, everything would work as before, and compile a third longer."""
+    from numba.core.codegen import CPUCodeLibrary
+
+    assert callable(CPUCodeLibrary._optimize_final_module)

@@ -29,6 +29,7 @@ from dagsched.features.kernel import (
 )
 from dagsched.features.schema import CLIP, MOST_CANDIDATES
 from dagsched.simulator import kernel
+from dagsched.simulator.compilation import entry, inner
 from dagsched.simulator.kernel import (
     BEGUN,
     DECIDE,
@@ -51,10 +52,8 @@ from dagsched.simulator.kernel import (
     append_decision,
     can_start,
     choose_node,
-    entry,
     has_eligible,
     heed_guard,
-    inner,
     logs_have_room,
     start_task,
     uniform,

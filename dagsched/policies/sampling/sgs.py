@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 from dagsched.simulator import kernel
+from dagsched.simulator.compilation import PartCompiler
 from dagsched.simulator.kernel import uniform
 from dagsched.simulator.kernel_cache import drop_stale
 
@@ -24,7 +25,7 @@ MAKESPAN, FLOW_TIME = 0, 1
 
 # Only entries get a wrapper for calls from Python, which takes long to compile; calling an `inner` crashes.
 entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = njit(pipeline_class=PartCompiler, cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 @entry

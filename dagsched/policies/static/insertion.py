@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from dagsched.replay import FIT_TOLERANCE
+from dagsched.simulator.compilation import PartCompiler
 from dagsched.workflow import FloatArray, IntArray
 
 Profiles = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, IntArray]
@@ -28,7 +29,7 @@ MANY = 2**62
 
 # Only entries get a wrapper for calls from Python, which takes long to compile; calling an `inner` crashes.
 entry = njit(cache=True, nogil=True, no_cfunc_wrapper=True)
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = njit(pipeline_class=PartCompiler, cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def empty_profiles(capacity: FloatArray, node_group: IntArray, origin: float) -> Profiles:
