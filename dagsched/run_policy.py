@@ -12,6 +12,7 @@ import numpy as np
 
 from dagsched.checks import check_type
 from dagsched.cluster import Cluster, NodeGroup
+from dagsched.declared import EXACT, Declared
 from dagsched.errors import ConfigError, PolicyError
 from dagsched.policies.base import Policy, ScoreFunction
 from dagsched.policies.info import parse_spec
@@ -110,15 +111,20 @@ def load_kernels(spec: str, modes: tuple[str, ...] = MODES) -> None:
         simulate(_tiny(), spec)
         simulate(_tiny_stream(), spec)
     elif kind == "learned":
-        with contextlib.suppress(PolicyError):
-            simulate(_tiny(), spec)
+        for replay in (_tiny_stream(), _tiny()):  # the shipped ones fit any stream
+            with contextlib.suppress(PolicyError):
+                simulate(replay, spec)
 
 
-@lru_cache(maxsize=1)
-def _tiny_stream() -> Replay:
-    """Long enough for a look back."""
-    flows = [Workflow.from_tasks(f"w{k}", [Task("a", 2.0), Task("b", 1.0)], arrival=float(k)) for k in range(40)]
-    return Replay.build(Workload("warmup", tuple(flows)), Cluster.pooled({"cpu": 2.0}), sigma=0.1)
+@lru_cache(maxsize=2)
+def _tiny_stream(sigma: float = 0.1) -> Replay:
+    """Long enough for a look back, crowded enough for better schedules than a rule's, and fit for what ships."""
+    flows = []
+    for k in range(40):
+        tasks = [Task(f"t{n}", 1.0 + (7 * k + 3 * n) % 9, {"cpu": 1.0, "memory": 1.0}) for n in range(1 + k % 3)]
+        flows.append(Workflow.from_tasks(f"w{k}", tasks, arrival=4.0 * k))
+    made = Workload("warmup", tuple(flows), declared=Declared(noise=None if sigma else EXACT))
+    return Replay.build(made, Cluster((NodeGroup("n", 2, {"cpu": 1.0, "memory": 2.0}),)), sigma=sigma)
 
 
 def modes_of(policy: Policy, replay: Replay) -> tuple[str, ...]:
@@ -146,6 +152,7 @@ def _load_search(spec: str, mode: str) -> None:
     elif mode == "tree":  # not all orders can be seen
         larger = [(f"{task}{k}", seconds, cores) for k in range(3) for task, seconds, cores in crowd]
         simulate(_project(nodes.cluster, larger), ":".join([name, "search=tree", "simulations=12", *kept]))
+        simulate(_tiny_stream(0.0), ":".join([name, "search=tree:prior=ljf:simulations=12", *kept]))
     else:  # a list beats every rule
         chain = [("a", 1.0, 1), ("b", 10.0, 1), ("c", 3.0, 2, "a"), ("d", 10.0, 1, "c")]
         simulate(_project(Cluster.pooled({"cpu": 2.0}), chain, sigma=0.05), ":".join([name, "simulations=40", *kept]))
@@ -159,8 +166,10 @@ def _project(cluster: Cluster, tasks: Sequence[tuple[Any, ...]], sigma: float = 
 
 Part = tuple[str, ...]
 """What one process compiles: policies, and kinds of search as ``mcts@tree``."""
-_RULES: Part = ("critical-path", "peft", "min-min", "srw", "mcts@plan", "auto")
-_LEARNED: Part = ("evolved", "mcts@tree", "mcts@race")
+_HALVES: tuple[Part, Part] = (
+    ("critical-path", "peft", "min-min", "srw", "evolved", "ppo", "mcts@plan"),
+    ("mcts@tree", "mcts@race", "auto"),
+)
 
 
 def compile_parts(parts: Sequence[Part], processes: int = 1) -> None:
@@ -192,7 +201,7 @@ def warmup(processes: int = 1) -> None:
         processes: 2 = compile two halves of about equal work side by side, which takes two thirds of the time.
     """
     if processes > 1:
-        compile_parts((_RULES, _LEARNED), processes)
+        compile_parts(_HALVES, processes)
     tiny = _tiny()
     for info in list_policies():
         load_kernels(info.name)

@@ -9,8 +9,9 @@ from types import ModuleType
 from dagsched.policies.info import policy_name
 from dagsched.search.options import MODES, PLANNERS
 
-_PARTS = (("critical-path", "peft"), ("min-min", "srw"))
-"""Policies that between them need all of the slow parts, in two halves of about equal work."""
+_RULES = ("peft", "srw", "critical-path", "min-min")
+"""Rules that between them need all of the slow parts."""
+_LEARNED = {"evolved": "run_by_linear", "ppo": "run_by_network"}
 
 
 def ensure_compiled(
@@ -29,14 +30,19 @@ def ensure_compiled(
     """
     from dagsched.run_policy import compile_parts
 
-    rules, planners = is_compiled(), any(policy_name(spec) in PLANNERS for spec in policies)
-    if planners and not (rules and all(map(is_search_compiled, modes))):
-        say("compiling the simulator and the planner: this happens once and takes one to three minutes")
-        searches = ("evolved", *(f"mcts@{mode}" for mode in modes))
-        compile_parts((sum(_PARTS, ()), searches) if not rules else (searches,), processes)
-    elif not rules:
-        say("compiling the simulator: this happens once and takes about a minute")
-        compile_parts(_PARTS, processes)
+    names = {policy_name(spec).removesuffix("-sample") for spec in policies}
+    planners = bool(names & {*PLANNERS, "auto"})
+    learned = [name for name in _LEARNED if (name in names or planners) and not is_learned_compiled(name)]
+    searches = [f"mcts@{mode}" for mode in modes if names & {*PLANNERS} and not is_search_compiled(mode)]
+    rules = [] if is_compiled() else list(_RULES)
+    if not (rules or learned or searches):
+        return
+    what, long = ("simulator and the planner", "one to two minutes") if searches else ("simulator", "about a minute")
+    say(f"compiling the {what}: this happens once and takes {long}")
+    halves = ([*rules[2:], *learned], [*searches, *rules[:2]])  # about equal work
+    if not searches:
+        halves = ([*rules[::2], *learned[:1]], [*rules[1::2], *learned[1:]])
+    compile_parts([tuple(half) for half in halves if half], processes)
 
 
 def is_compiled() -> bool:
@@ -49,6 +55,13 @@ def is_compiled() -> bool:
     return all(
         _is_stored(kernel, name) for name in ("run_by_priority", "run_by_score", "run_by_booking", "run_by_plan")
     )
+
+
+def is_learned_compiled(name: str) -> bool:
+    """The same of trained priorities (``evolved``) or networks (``ppo``)."""
+    from dagsched.policies.learned import learned_kernel
+
+    return _is_stored(learned_kernel, _LEARNED[name])
 
 
 def is_search_compiled(mode: str) -> bool:

@@ -25,29 +25,50 @@ def test_a_planner_is_compiled_beforehand_in_the_processes_that_are_allowed(
 ) -> None:
     """A script without a guard asks for one process, and must not be run again by a second one."""
     said: list[str] = []
-    monkeypatch.setattr(compiling, "is_compiled", lambda: False)
-    monkeypatch.setattr(compiling, "is_search_compiled", lambda mode: False)
+    nothing_compiled(monkeypatch)
     compiling.ensure_compiled(said.append, processes, ("srw", "mcts:simulations=4"), ("tree",))
-    rules = ("critical-path", "peft", "min-min", "srw")
-    assert called == [((rules, ("evolved", "mcts@tree")), processes)]
-    assert said == ["compiling the simulator and the planner: this happens once and takes one to three minutes"]
+    rules = ("critical-path", "min-min", "evolved", "ppo")
+    assert called == [([rules, ("mcts@tree", "peft", "srw")], processes)]
+    assert said == ["compiling the simulator and the planner: this happens once and takes one to two minutes"]
+
+
+def test_without_a_planner_rules_and_what_is_trained_are_shared_out(
+    monkeypatch: pytest.MonkeyPatch, called: list[tuple[Sequence[run_policy.Part], int]]
+) -> None:
+    nothing_compiled(monkeypatch)
+    said: list[str] = []
+    compiling.ensure_compiled(said.append, 2, ("srw", "network", "evolved-sample:n=4"))
+    compiling.ensure_compiled(said.append, 2, ("srw",))
+    assert [parts for parts, _ in called] == [
+        [("peft", "critical-path", "evolved"), ("srw", "min-min", "ppo")],
+        [("peft", "critical-path"), ("srw", "min-min")],
+    ]
+    assert said == ["compiling the simulator: this happens once and takes about a minute"] * 2
+
+
+def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "is_compiled", lambda: False)
+    monkeypatch.setattr(compiling, "is_learned_compiled", lambda name: False)
+    monkeypatch.setattr(compiling, "is_search_compiled", lambda mode: False)
 
 
 def test_only_the_kinds_of_search_that_are_missing_are_compiled(
     monkeypatch: pytest.MonkeyPatch, called: list[tuple[Sequence[run_policy.Part], int]]
 ) -> None:
     monkeypatch.setattr(compiling, "is_compiled", lambda: True)
+    monkeypatch.setattr(compiling, "is_learned_compiled", lambda name: True)
     monkeypatch.setattr(compiling, "is_search_compiled", lambda mode: mode == "tree")
     said: list[str] = []
     compiling.ensure_compiled(said.append, 2, ("mcts",), ("tree",))
     assert (said, called) == ([], [])
     compiling.ensure_compiled(said.append, 2, ("mcts",), ("race",))
-    assert called == [((("evolved", "mcts@race"),), 2)]
+    assert called == [([("mcts@race",)], 2)]
 
 
 def test_what_is_compiled_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(compiling, "is_compiled", lambda: True)
+    monkeypatch.setattr(compiling, "is_learned_compiled", lambda name: True)
     monkeypatch.setattr(compiling, "is_search_compiled", lambda mode: True)
     compiling.ensure_compiled(said.append, 2, ("mcts",))
     compiling.ensure_compiled(said.append, 2, ("srw",))
