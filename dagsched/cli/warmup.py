@@ -17,7 +17,7 @@ def warmup() -> None:
     from dagsched.processes import cores
     from dagsched.run_policy import warmup as compile_all
 
-    say("compiling the simulator (two to four minutes the first time, seconds after that)")
+    say("compiling the simulator (one to three minutes the first time, seconds after that)")
     began = time.perf_counter()
     compile_all(min(2, cores()))
     say(f"ready after {time.perf_counter() - began:.0f} s")
