@@ -40,5 +40,8 @@ def policies(*, as_json: options.Json = False) -> None:
     console = output()
     console.print(table)
     console.print(
-        "Your own rule: path/to/file.py:function[:key=value]... scores the eligible tasks (see README).", markup=False
+        "Rules, trained policies and planners also take placement=RULE, the rule that picks the node. Your own rule: "
+        "path/to/file.py:function[:key=value]... scores the eligible tasks, or names one and its node (see README).",
+        markup=False,
+        soft_wrap=True,
     )

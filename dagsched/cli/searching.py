@@ -43,6 +43,9 @@ def print_search(policy: Policy, report: Mapping[str, Any]) -> None:
     from dagsched.cli.console import output
     from dagsched.search.mcts import MctsPolicy
 
+    if report.get("chosen"):
+        looks = f", after {len(report['reviews'])} looks back" if "reviews" in report else ""
+        output().print(f"Decided by {report['chosen']} in the end{looks}.", markup=False, soft_wrap=True)
     if not isinstance(policy, MctsPolicy) or not report.get("search"):
         return
     found = report.get("plan")

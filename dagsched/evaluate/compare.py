@@ -194,6 +194,8 @@ def _specs(policies: Sequence[str | ScoreFunction | Policy]) -> tuple[tuple[str,
             raise ConfigError(f"policies has {described(policy)}, {expected}") from None
         if made is not policy and made.name in known:
             raise ConfigError(f"policies: the function {made.name!r} has the name of a policy; call it something else")
+        if made.name in own:
+            raise ConfigError(f"policies: {made.name!r} is named twice; give each function a __name__ of its own")
         names.append(made.name)
         own[made.name] = made
     return tuple(names), own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -43,6 +44,31 @@ def ensure_compiled(
     if not searches:
         halves = ([*rules[::2], *learned[:1]], [*rules[1::2], *learned[1:]])
     compile_parts([tuple(half) for half in halves if half], processes)
+    for module, name in _slow():
+        path = _index(module, name)
+        if path is not None:
+            with contextlib.suppress(OSError):  # numba goes by content: what it did not have to compile is as good
+                path.touch()
+
+
+def _slow() -> list[tuple[ModuleType, str]]:
+    """The compiled functions that take long, of everything."""
+    from dagsched.policies.learned import learned_kernel
+    from dagsched.simulator import kernel
+
+    rules = [(kernel, name) for name in ("run_by_priority", "run_by_score", "run_by_booking", "run_by_plan")]
+    learned = [(learned_kernel, name) for name in _LEARNED.values()]
+    return [*rules, *learned, *(pair for mode in MODES for pair in _searches(mode))]
+
+
+def _searches(mode: str) -> tuple[tuple[ModuleType, str], ...]:
+    from dagsched.search import exhaustive, lns_placed, lns_pooled, race, sequential_halving
+
+    return {
+        "plan": ((lns_placed, "search_slice"), (lns_pooled, "search_slice")),
+        "tree": ((exhaustive, "walk"), (sequential_halving, "play")),
+        "race": ((race, "race"),),
+    }[mode]
 
 
 def is_compiled() -> bool:
@@ -66,14 +92,7 @@ def is_learned_compiled(name: str) -> bool:
 
 def is_search_compiled(mode: str) -> bool:
     """The same of one kind of search."""
-    from dagsched.search import exhaustive, lns_placed, lns_pooled, race, sequential_halving
-
-    needed: dict[str, tuple[tuple[ModuleType, str], ...]] = {
-        "plan": ((lns_placed, "search_slice"), (lns_pooled, "search_slice")),
-        "tree": ((exhaustive, "walk"), (sequential_halving, "play")),
-        "race": ((race, "race"),),
-    }
-    return all(_is_stored(module, name) for module, name in needed[mode])
+    return all(_is_stored(module, name) for module, name in _searches(mode))
 
 
 def _is_stored(module: ModuleType, name: str) -> bool:

@@ -36,6 +36,8 @@ class Plan:
 class Decision:
     """What a rule of one's own may return instead of scores: the task, and where it goes.
 
+    Work that the starvation guard forces is started without asking, where the placement rule says.
+
     Attributes:
         task: one of ``state.eligible``; ``WAIT`` (-1) = start nothing now.
         node: start on this node alone; -1 = where the placement rule says.

@@ -10,7 +10,6 @@ from dagsched.replay import PLACEMENTS
 from dagsched.simulator.stepper import Simulator
 
 OPTION = "placement"
-MEANING = f"rule that picks the node, instead of the replay's: {', '.join(PLACEMENTS)}"
 
 
 @dataclass(frozen=True, slots=True)

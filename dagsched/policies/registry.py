@@ -60,6 +60,8 @@ def make_policy(spec: str, *, learned_options: Options = MappingProxyType({})) -
         raise PolicyError(f"policy {spec!r}: there is no policy {name!r}; {closest_policy(name)}")
     taken = (*info.options, *([OPTION] if info.placed else []))
     for key in options:
+        if key == OPTION and not info.placed:
+            raise PolicyError(f"policy {spec!r}: {name} chooses its nodes itself and takes no {OPTION}")
         if key not in taken:
             known = ", ".join(taken) or "none"
             raise PolicyError(f"policy {spec!r}: unknown option {key!r}; options of {name}: {known}")

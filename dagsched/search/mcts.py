@@ -10,7 +10,7 @@ compares first actions, or follows a list, under uncertain durations (:mod:`dags
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,7 @@ class PlanRun:
         """``search`` (plan), ``simulations``, the schedules generated, and ``plan``, the whole result."""
         if self._found is None:
             return {}
-        return {"search": "plan", "simulations": self._found.schedules, "plan": self._found}
+        return {"search": "plan", "simulations": self._found.schedules, "plan": replace(self._found, ended=None)}
 
 
 def make_mcts(spec: str, options: Mapping[str, str], *, learning: bool) -> MctsPolicy:

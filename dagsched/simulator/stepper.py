@@ -125,11 +125,11 @@ class Simulator:
         """
         if not self._may_start(task):
             raise PolicyError(f"{self._named(task)} is not eligible at {self.now:g} s")
-        nodes, groups = self.replay.cluster.node_count, len(self.replay.cluster.groups)
-        if not (-1 <= node < nodes and -1 <= group < groups):
-            place = f"node is {node}, expected 0 to {nodes - 1}; group is {group}, expected 0 to {groups - 1}"
-            raise PolicyError(f"{self._named(task)} cannot start at {self.now:g} s: {place}")
-        named = node
+        cluster, named = self.replay.cluster, node
+        for what, value, most in (("node", node, cluster.node_count), ("group", group, len(cluster.groups))):
+            if not -1 <= value < most:
+                expected = f"{what} is {value}, expected 0 to {most - 1}"
+                raise PolicyError(f"{self._named(task)} cannot start at {self.now:g} s: {expected}")
         if not kernel.has_room(self.problem, self.state):
             self.grow()
         if group >= 0 and node < 0:
@@ -146,7 +146,8 @@ class Simulator:
         kernel.start(self.problem, self.state, self.truth, task, node, count)
 
     def _named(self, task: int) -> str:
-        if not 0 <= task < len(self.replay):
+        arrived = self.state.counter[kernel.ARRIVED]
+        if not 0 <= task < self.replay.workflow_ptr[arrived]:  # not even its name may be known
             return f"task {task}"
         workflow, name = self.replay.task_name(task)
         return f"task {name!r} of workflow {workflow!r}"

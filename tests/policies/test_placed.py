@@ -68,7 +68,7 @@ def test_one_comparison_compares_placements() -> None:
 
 def test_who_chooses_nodes_itself_takes_no_placement() -> None:
     for spec in ("heft", "min-min", "evolved-sample", "sampling"):
-        with pytest.raises(PolicyError, match="unknown option 'placement'"):
+        with pytest.raises(PolicyError, match="chooses its nodes itself and takes no placement"):
             make_policy(f"{spec}:placement=random")
     with pytest.raises(PolicyError, match=r"placement is 'tight', expected one of earliest-finish, best-fit"):
         make_policy("critical-path:placement=tight")
@@ -134,6 +134,8 @@ def three() -> object:
         (Decision(0.5), r"task of its decision is 0.5, expected a whole number"),  # type: ignore[arg-type]
         (Decision(True), r"task of its decision is True, expected a whole number"),
         (Decision(0, count=-1), r"count of its decision is -1, expected a whole number >= 0"),
+        (Decision(0, count=2**63), r"count of its decision is 9223372036854775808, expected a whole number .* 2\^62"),
+        (None, r"policy f: the function returned nothing"),
         (Decision(WAIT), r"policy f: asks to wait at 0 s, but nothing is running"),
     ],
 )

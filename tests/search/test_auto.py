@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dagsched import Replay, Schedule, simulate, validate
+from dagsched import PolicyError, Replay, Schedule, SimulationOptions, simulate, validate
 from dagsched.cluster import Cluster, NodeGroup
 from dagsched.cost import cost_function
 from dagsched.declared import EXACT, UNKNOWN, Declared
@@ -184,3 +184,16 @@ def test_drawn_durations_are_what_is_known_and_beyond_what_has_passed() -> None:
     assert (seconds[finished] == other[finished]).all()
     assert (seconds[:arrived] != other[:arrived]).any()
     assert (seconds[arrived:] == replay.estimate[arrived:]).all()
+
+
+def test_a_checkpoint_that_is_named_must_be_there() -> None:
+    with pytest.raises(PolicyError, match="/nope"):
+        simulate(stream(1, workflows=3), "auto:checkpoint=/nope:objective=flow_time")
+
+
+def test_odd_streams() -> None:
+    for seed, workflows in ((0, 1), (1, 2), (2, 30)):
+        for options in ({}, {"decision_interval": 2.0, "max_wait": 5.0}, {"placement": "random"}):
+            replay = stream(seed, workflows=workflows).with_options(SimulationOptions(**options))  # type: ignore[arg-type]
+            for objective in ("flow_time", "makespan", "slo"):
+                validate(simulate(replay, f"auto:every=2:objective={objective}", policy_seed=seed))

@@ -17,7 +17,7 @@ from dagsched.policies.own.rule_file import MODULE, load_rule
 from dagsched.schedule import WAIT
 from dagsched.simulator import kernel
 from dagsched.simulator.observation import ObservedState
-from dagsched.simulator.stepper import Simulator
+from dagsched.simulator.stepper import MANY, Simulator
 from dagsched.texts import described
 from dagsched.workflow import IntArray
 
@@ -76,8 +76,8 @@ class FunctionPolicy:
         if choice.task == WAIT:
             if not simulator.can_wait:
                 raise PolicyError(
-                    f"policy {self.name}: asks to wait at {simulator.now:g} s, but nothing is running; give at least "
-                    f"one eligible task a score that is not NaN"
+                    f"policy {self.name}: asks to wait at {simulator.now:g} s, but nothing is running; start one of "
+                    f"the eligible tasks, or give one a score that is not NaN"
                 )
             return simulator.wait()
         try:
@@ -92,6 +92,8 @@ class FunctionPolicy:
         """What the function wants: its decision, or the task of largest score."""
         try:
             answer = self.function(state)
+            if answer is None:
+                raise PolicyError(f"policy {self.name}: the function returned nothing; has it a return?")
             scores = np.zeros(0) if isinstance(answer, Decision) else np.asarray(answer, np.float64)
         except (PolicyError, KeyboardInterrupt):
             raise
@@ -116,8 +118,8 @@ class FunctionPolicy:
         values = {field.name: getattr(decision, field.name) for field in fields(Decision)}
         for name, value in values.items():
             least = 0 if name == "count" else -1
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                expected = f"expected a whole number >= {least}"
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= MANY:
+                expected = f"expected a whole number >= {least}" + (" and at most 2^62" if name == "count" else "")
                 raise PolicyError(f"policy {self.name}: {name} of its decision is {described(value)}, {expected}")
         return Decision(**{name: int(value) for name, value in values.items()})
 

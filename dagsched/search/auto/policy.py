@@ -50,6 +50,8 @@ class AutoPolicy:
         replay = simulator.replay
         given = self.learned.get("objective", "auto")
         objective = replay.objective if given == "auto" else given
+        if self.learned.get("checkpoint", "auto") != "auto":  # whoever names one wants it used
+            LearnedOptions.parse(self.name, "evolved", {**self.learned, "objective": objective}).load(replay)
         if replay.is_batch and objective in PLANNED:
             if replay.noise.kind == "exact":
                 # what the planner begins with, and nothing more

@@ -199,10 +199,13 @@ class StreamRun:
         mean = cost @ share
         best = int(mean.argmin())
         if best != self.current and len(size) > 2:
-            difference = cost[best] - cost[self.current]
+            level = cost[self.current]  # what a block costs grows with the queue
+            if level.min() <= 0:
+                level = np.full(len(level), max(mean[self.current], 1e-12))
+            difference = (cost[best] - cost[self.current]) / level
             centre = float(difference @ share)
             error = float(np.sqrt(((share * (difference - centre)) ** 2).sum() * len(size) / (len(size) - 1)))
-            if centre + _Z * error < 0 and -centre > _LEAST_GAIN * mean[self.current]:
+            if centre + _Z * error < 0 and -centre > _LEAST_GAIN:
                 self._switch(best)
         costs = {candidate.name: float(value) for candidate, value in zip(self.candidates, mean, strict=True)}
         self.reviews.append(Review(self.simulator.now, finished, self.current_name, costs))
