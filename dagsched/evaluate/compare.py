@@ -203,11 +203,12 @@ def _specs(policies: Sequence[str | ScoreFunction | Policy]) -> tuple[tuple[str,
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Prepared workloads, their keys in the resume log, and all jobs."""
+    """Prepared workloads, their keys in the resume log, all jobs, and the kinds of search that planners need."""
 
     workloads: tuple[Workload, ...]
     keys: tuple[str, ...]
     jobs: tuple[Job, ...]
+    modes: tuple[str, ...]
 
 
 def run_comparison(
@@ -238,7 +239,7 @@ def run_comparison(
         _check_sendable(config)
     lock = None if folder is None else FolderLock(folder)
     try:
-        ensure_compiled(tell, jobs, config.policies, _modes(plan, config))
+        ensure_compiled(tell, jobs, config.policies, plan.modes)
         log = None if folder is None else ResumeLog(folder, config.digest)
         if log is not None and log.note:
             tell(log.note)
@@ -287,13 +288,16 @@ def _plan(workloads: Sequence[Workload], config: CompareConfig) -> _Plan:
     due = config.deadlines is not None or any(w.deadline is not None for p in prepared for w in p.workflows)
     if config.objective == "slo" and not due:
         raise ConfigError("objective slo: no workflow has a deadline; give some with --deadlines tight|FACTOR")
+    planners = [config.make(policy) for policy in config.policies if policy_name(policy) in PLANNERS]
+    modes: dict[str, None] = {}
     for workload in prepared:
-        build_replay(workload, config, 0)
+        replay = build_replay(workload, config, 0)
+        modes |= dict.fromkeys(mode for planner in planners for mode in modes_of(planner, replay))
     keys = tuple(_workload_key(workload, config) for workload in prepared)
     jobs = tuple(
         Job(index, number, config.policies) for index in range(len(prepared)) for number in range(config.replay_count)
     )
-    return _Plan(prepared, keys, jobs)
+    return _Plan(prepared, keys, jobs, tuple(modes))
 
 
 def _workload_key(workload: Workload, config: CompareConfig) -> str:
@@ -305,13 +309,6 @@ def _workload_key(workload: Workload, config: CompareConfig) -> str:
 def _check_policies(config: CompareConfig) -> None:
     for policy in config.policies:
         config.make(policy)
-
-
-def _modes(plan: _Plan, config: CompareConfig) -> tuple[str, ...]:
-    """Kinds of search that the planners need on replay 0 of each workload."""
-    planners = [config.make(policy) for policy in config.policies if policy_name(policy) in PLANNERS]
-    replays = [build_replay(workload, config, 0) for workload in plan.workloads] if planners else []
-    return tuple(dict.fromkeys(mode for made in planners for replay in replays for mode in modes_of(made, replay)))
 
 
 def _check_sendable(config: CompareConfig) -> None:

@@ -12,6 +12,8 @@ from dagsched.search.options import MODES, PLANNERS
 
 _RULES = ("peft", "srw", "critical-path", "min-min")
 """Rules that between them need all of the slow parts."""
+_LOOPS = ("run_by_priority", "run_by_score", "run_by_booking", "run_by_plan")
+"""What these rules run on."""
 _LEARNED = {"evolved": "run_by_linear", "ppo": "run_by_network"}
 
 
@@ -32,9 +34,10 @@ def ensure_compiled(
     from dagsched.run_policy import compile_parts
 
     names = {policy_name(spec).removesuffix("-sample") for spec in policies}
-    planners = bool(names & {*PLANNERS, "auto"})
-    learned = [name for name in _LEARNED if (name in names or planners) and not is_learned_compiled(name)]
-    searches = [f"mcts@{mode}" for mode in modes if names & {*PLANNERS} and not is_search_compiled(mode)]
+    planners = not names.isdisjoint(PLANNERS)
+    any_learned = planners or "auto" in names
+    learned = [name for name in _LEARNED if (name in names or any_learned) and not is_learned_compiled(name)]
+    searches = [f"mcts@{mode}" for mode in modes if planners and not is_search_compiled(mode)]
     rules = [] if is_compiled() else list(_RULES)
     if not (rules or learned or searches):
         return
@@ -56,7 +59,7 @@ def _slow() -> list[tuple[ModuleType, str]]:
     from dagsched.policies.learned import learned_kernel
     from dagsched.simulator import kernel
 
-    rules = [(kernel, name) for name in ("run_by_priority", "run_by_score", "run_by_booking", "run_by_plan")]
+    rules = [(kernel, name) for name in _LOOPS]
     learned = [(learned_kernel, name) for name in _LEARNED.values()]
     return [*rules, *learned, *(pair for mode in MODES for pair in _searches(mode))]
 
@@ -78,9 +81,7 @@ def is_compiled() -> bool:
     """
     from dagsched.simulator import kernel
 
-    return all(
-        _is_stored(kernel, name) for name in ("run_by_priority", "run_by_score", "run_by_booking", "run_by_plan")
-    )
+    return all(_is_stored(kernel, name) for name in _LOOPS)
 
 
 def is_learned_compiled(name: str) -> bool:

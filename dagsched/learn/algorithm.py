@@ -91,8 +91,8 @@ class Algorithm(Protocol[Collected]):
         ...
 
 
-class OnPolicy(ABC, Generic[Collected]):
-    """An algorithm that keeps nothing of a step: its state is that of its optimiser.
+class GradientAlgorithm(ABC, Generic[Collected]):
+    """What algorithms share that change the network by Adam.
 
     Args:
         learner: the network.
@@ -114,6 +114,10 @@ class OnPolicy(ABC, Generic[Collected]):
         """See :class:`Algorithm`."""
         return 1.0
 
+
+class OnPolicy(GradientAlgorithm[Collected]):
+    """An algorithm that keeps nothing of a step: its state is that of its optimiser."""
+
     def state(self) -> dict[str, Any]:
         """See :class:`Algorithm`."""
         return self.optimiser.state_dict()
@@ -123,7 +127,7 @@ class OnPolicy(ABC, Generic[Collected]):
         self.optimiser.load_state_dict(dict(state))
 
 
-class OffPolicy(ABC, Generic[Collected]):
+class OffPolicy(GradientAlgorithm[Collected]):
     """An algorithm that learns from decisions of earlier steps, too: its state is its optimiser's and its buffer's.
 
     Args:
@@ -133,19 +137,8 @@ class OffPolicy(ABC, Generic[Collected]):
     """
 
     def __init__(self, learner: Learner, learning_rate: float, buffer: ReplayBuffer) -> None:
-        self.learner, self.optimiser, self.buffer = learner, adam(learner, learning_rate), buffer
-
-    @abstractmethod
-    def collect(self, step: TrainingStep) -> Collected:
-        """See :class:`Algorithm`."""
-
-    @abstractmethod
-    def update(self, collected: Collected, step: TrainingStep) -> StepReport:
-        """See :class:`Algorithm`."""
-
-    def temperature(self, progress: float) -> float:  # noqa: ARG002
-        """See :class:`Algorithm`."""
-        return 1.0
+        super().__init__(learner, learning_rate)
+        self.buffer = buffer
 
     def state(self) -> dict[str, Any]:
         """See :class:`Algorithm`."""

@@ -75,8 +75,7 @@ class Lookahead:
         """Make the copy equal to the run."""
         inner, follower = self._runner.inner, self._follower
         copy_into(inner.simulator.state, self._simulator.state)
-        for old, new in zip(inner.tracker, follower.tracker, strict=True):
-            np.copyto(new, old)
+        copy_into(inner.tracker, follower.tracker)
         if isinstance(follower, NetworkRunner):
             np.copyto(follower.scratch.summary, self._runner.scratch.summary)
             np.copyto(follower.scratch.counter, self._runner.scratch.counter)

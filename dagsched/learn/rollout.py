@@ -20,7 +20,7 @@ from dagsched.policies.learned.learned_kernel import Float32Array, Head, Record,
 from dagsched.processes import cores
 from dagsched.replay import Replay
 from dagsched.simulator import kernel
-from dagsched.simulator.stepper import MANY, Simulator
+from dagsched.simulator.stepper import MANY
 from dagsched.workflow import FloatArray, IntArray
 
 Embed = Callable[[Replay], tuple[Float32Array, Float32Array]]
@@ -142,11 +142,11 @@ class NetworkEpisodeRunner:
         runner, sim, scratch = self.inner, self.inner.simulator, self.scratch
         assert self._record is not None
         scratch.counter[learned_kernel.RECORDING] = record
-        begun = _starts(sim)
+        begun = sim.started
         while True:
             status = learned_kernel.run_by_network(
                 runner.problem, sim.state, sim.truth, runner.constants, runner.tracker, runner.linear, self.head,
-                scratch, self._record, maximum - (_starts(sim) - begun),
+                scratch, self._record, maximum - (sim.started - begun),
             )  # fmt: skip
             if status == kernel.GROW:
                 sim.grow()
@@ -206,12 +206,6 @@ class NetworkEpisodeRunner:
             wait=float(waits.max()) if len(waits) else 0.0,
             seed=seed,
         )
-
-
-def _starts(simulator: Simulator) -> int:
-    """Tasks started so far."""
-    counter = simulator.state.counter
-    return int(counter[kernel.DECISIONS] - counter[kernel.WAITS])
 
 
 def _larger(record: Record, head: Head, groups: int, tasks: int) -> Record:

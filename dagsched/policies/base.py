@@ -89,6 +89,28 @@ class PlainRun:
         return {}
 
 
+class DeferredRun:
+    """A run that is chosen at the first decision, so that the time it takes to choose is measured with it.
+
+    ``choose`` gives it, and what there is to report.
+    """
+
+    def __init__(self, choose: Callable[[], tuple[Run, Mapping[str, Any]]]) -> None:
+        self._choose = choose
+        self._run: Run | None = None
+        self._report: Mapping[str, Any] = {}
+
+    def advance(self, most: int) -> None:
+        """See :class:`Run`."""
+        if self._run is None:
+            self._run, self._report = self._choose()
+        self._run.advance(most)
+
+    def report(self) -> Mapping[str, Any]:
+        """See :class:`Run`."""
+        return self._report
+
+
 class Policy(Protocol):
     """Anything that can schedule a replay.
 

@@ -29,13 +29,11 @@ def drive(
 
     ``answers`` says what to do before going on when the runner stops early, for example for lack of room.
     """
-    counter = simulator.state.counter
-    begun = int(counter[kernel.DECISIONS] - counter[kernel.WAITS])
+    begun = simulator.started
     status = compiled(most)
     while status in answers:
         answers[status]()
-        counter = simulator.state.counter
-        status = compiled(most - (int(counter[kernel.DECISIONS] - counter[kernel.WAITS]) - begun))
+        status = compiled(most - (simulator.started - begun))
     if status == kernel.STUCK:
         raise AssertionError("the replay cannot go on; please report this as a bug of dagsched")
 

@@ -22,6 +22,7 @@ from dagsched.search.options import FALLBACK
 from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import Problem
+from dagsched.simulator.state import copy_into
 from dagsched.simulator.stepper import MANY
 from dagsched.workflow import FloatArray, IntArray
 
@@ -91,8 +92,7 @@ class LearnedBase:
         """See :class:`Base`."""
         problem, runner, tracker = workspace.problem, self.runner, self._copy
         features.catch_up(problem, workspace.simulator.state, runner.constants, runner.tracker)
-        for old, new in zip(runner.tracker, tracker, strict=True):
-            np.copyto(new, old)
+        copy_into(runner.tracker, tracker)
         tracker.counter[features.SEEN_DECISIONS] = 0
         if not isinstance(runner, NetworkRunner):
             return int(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dagsched.errors import PolicyError
-from dagsched.policies.base import Run
+from dagsched.policies.base import DeferredRun, Run
 from dagsched.policies.learned.trained import LearnedOptions
 from dagsched.policies.sampling.sampler import OBJECTIVES
 from dagsched.replay import Replay
@@ -58,11 +58,10 @@ class MctsPolicy:
         """See :class:`dagsched.policies.base.Policy`."""
         replay = simulator.replay
         objective = self.objective(replay)
-        if self.learning and self.learned.get("checkpoint", "auto") != "auto":
-            # whoever names a checkpoint wants it used; only the shipped ones may fit nothing
-            LearnedOptions.parse(self.name, "evolved", {**self.learned, "objective": objective}).load(replay)
+        if self.learning:
+            self._trained.check_named(replay)
         if choose_mode(replay, self.options, objective) == "plan":
-            return PlanRun(self, simulator, objective)
+            return DeferredRun(lambda: self._planned(simulator, objective))
         self._check_steps()
         return self.stepwise(simulator, objective)
 
@@ -93,8 +92,17 @@ class MctsPolicy:
 
     def objective(self, replay: Replay) -> str:
         """What is searched for: the one asked for, or the replay's."""
-        given = self.learned.get("objective", "auto")
-        return replay.objective if given == "auto" else given
+        return self._trained.objective_of(replay)
+
+    @property
+    def _trained(self) -> LearnedOptions:
+        return LearnedOptions.parse(self.name, "evolved", self.learned)
+
+    def _planned(self, simulator: Simulator, objective: str) -> tuple[Run, Mapping[str, Any]]:
+        """(what follows the plan, ``search`` (plan), ``simulations``, the schedules generated, and ``plan``)."""
+        found = self.plan(simulator.placed_replay, objective, simulator.policy_seed)
+        report = {"search": "plan", "simulations": found.schedules, "plan": replace(found, ended=None)}
+        return begin_plan(self.name, found, simulator, self.learned), report
 
     def plan(self, replay: Replay, objective: str, policy_seed: int = 0) -> PlanResult:
         """Search for a whole schedule of a batch with exact durations.
@@ -119,29 +127,6 @@ class MctsPolicy:
             time_limit=limit,
             improved=self.improved,
         )
-
-
-class PlanRun:
-    """Follows a whole schedule that is searched for at the first decision, so that its time is measured with it."""
-
-    def __init__(self, policy: MctsPolicy, simulator: Simulator, objective: str) -> None:
-        self._policy, self._simulator, self._objective = policy, simulator, objective
-        self._found: PlanResult | None = None
-        self._run: Run | None = None
-
-    def advance(self, most: int) -> None:
-        """See :class:`dagsched.policies.base.Run`."""
-        if self._run is None:
-            policy, simulator = self._policy, self._simulator
-            self._found = policy.plan(simulator.placed_replay, self._objective, simulator.policy_seed)
-            self._run = begin_plan(policy.name, self._found, simulator, policy.learned)
-        self._run.advance(most)
-
-    def report(self) -> Mapping[str, Any]:
-        """``search`` (plan), ``simulations``, the schedules generated, and ``plan``, the whole result."""
-        if self._found is None:
-            return {}
-        return {"search": "plan", "simulations": self._found.schedules, "plan": replace(self._found, ended=None)}
 
 
 def make_mcts(spec: str, options: Mapping[str, str], *, learning: bool) -> MctsPolicy:

@@ -14,7 +14,7 @@ from dagsched.search.base_policies import Base, roll_whole
 from dagsched.search.budget import EACH, Budget, affordable, begin, is_empty, new_budget
 from dagsched.search.options import SearchOptions
 from dagsched.search.reactive_list import MOST_FOLLOWED, MOST_TASKS, Rolling
-from dagsched.search.stepwise import STREAM, Decider
+from dagsched.search.stepwise import STREAM, Decider, SearchDecider
 from dagsched.search.workspace import Workspace
 from dagsched.simulator.state import read_only
 from dagsched.workflow import IntArray
@@ -64,7 +64,7 @@ class ScenarioDraws:
         return True
 
 
-class RaceDecider(Decider):
+class RaceDecider(SearchDecider):
     """Leave the base policy's action only for one that is better on shared scenarios."""
 
     kind = "race"
@@ -125,18 +125,7 @@ class RaceDecider(Decider):
 
         def play() -> int:
             return int(
-                racing.race(
-                    workspace.problem,
-                    workspace.root,
-                    workspace.scratch,
-                    workspace.work,
-                    workspace.buckets,
-                    self.draws.scenarios,
-                    race,
-                    self.leaf,
-                    budget,
-                    rounds,
-                )
+                racing.race(*workspace.states, workspace.buckets, self.draws.scenarios, race, self.leaf, budget, rounds)
             )
 
         self.search(play)
@@ -148,16 +137,8 @@ class ListDecider(Decider):
 
     kind = "list"
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        base: Base,
-        options: SearchOptions,
-        budget: Budget,
-        rng: np.random.Generator,
-        rolling: Rolling,
-    ) -> None:
-        super().__init__(workspace, base, options, budget, rng)
+    def __init__(self, workspace: Workspace, budget: Budget, rolling: Rolling) -> None:
+        super().__init__(workspace, budget)
         self._rolling = rolling
 
     def decide(self, legal: IntArray) -> int:
@@ -193,10 +174,9 @@ def race_or_list(
             rolling.roll()
             list_cost += workspace.value()
     workspace.truth = estimate
-    base = rivals[int(costs.argmin())]
     if rolling is not None and list_cost < costs.min():
-        return ListDecider(workspace, base, options, budget, rng, rolling)
-    return RaceDecider(workspace, base, options, budget, rng, draws)
+        return ListDecider(workspace, budget, rolling)
+    return RaceDecider(workspace, rivals[int(costs.argmin())], options, budget, rng, draws)
 
 
 def _open_list(

@@ -29,31 +29,16 @@ class Decider:
 
     Args:
         workspace: of the replay.
-        base: what simulations go on with.
-        options: of the planner.
         budget: of one decision; whoever asks has begun it.
-        rng: of the planner; see :func:`search_stream`.
 
     Attributes:
         kind: one word for it.
-        horizon: decisions after which a simulation asks the value, as a multiple of the nodes.
     """
 
     kind = ""
-    horizon = 3
 
-    def __init__(
-        self, workspace: Workspace, base: Base, options: SearchOptions, budget: Budget, rng: np.random.Generator
-    ) -> None:
-        self.workspace, self.base, self.options, self.budget, self.rng = workspace, base, options, budget, rng
-        self.simulator = workspace.simulator
-        self._deadline = self.simulator.replay.deadline
-        self._learned = 0
-        horizon = self.horizon * len(workspace.whole.node_group)
-        ends = options.leaf
-        if ends == "auto":
-            ends = "rollout" if workspace.objective == "makespan" else "value"  # a makespan hides what a value reads
-        self.leaf = leaf_value.new_leaf(len(workspace.whole.workflow), ends, max(horizon, _LEAST_HORIZON))
+    def __init__(self, workspace: Workspace, budget: Budget) -> None:
+        self.workspace, self.budget, self.simulator = workspace, budget, workspace.simulator
 
     def decide(self, legal: IntArray) -> int:
         """The task to start now, of those that may start, or WAIT."""
@@ -61,6 +46,36 @@ class Decider:
 
     def must_wait(self) -> None:
         """The starvation guard lets nothing start now."""
+
+
+class SearchDecider(Decider):
+    """A decider that simulates first actions.
+
+    Args:
+        workspace: of the replay.
+        base: what simulations go on with.
+        options: of the planner.
+        budget: of one decision; whoever asks has begun it.
+        rng: of the planner; see :func:`search_stream`.
+
+    Attributes:
+        horizon: decisions after which a simulation asks the value, as a multiple of the nodes.
+    """
+
+    horizon = 3
+
+    def __init__(
+        self, workspace: Workspace, base: Base, options: SearchOptions, budget: Budget, rng: np.random.Generator
+    ) -> None:
+        super().__init__(workspace, budget)
+        self.base, self.options, self.rng = base, options, rng
+        self._deadline = self.simulator.replay.deadline
+        self._learned = 0
+        horizon = self.horizon * len(workspace.whole.node_group)
+        ends = options.leaf
+        if ends == "auto":
+            ends = "rollout" if workspace.objective == "makespan" else "value"  # a makespan hides what a value reads
+        self.leaf = leaf_value.new_leaf(len(workspace.whole.workflow), ends, max(horizon, _LEAST_HORIZON))
 
     def may_wait(self) -> bool:
         """Whether WAIT is legal and allowed; under the starvation guard it is not."""

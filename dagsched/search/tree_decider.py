@@ -9,7 +9,7 @@ from dagsched.search import exhaustive, rollout, sequential_halving, tree
 from dagsched.search.base_policies import Base, KeyBase, roll_whole
 from dagsched.search.budget import Budget, is_empty
 from dagsched.search.options import SearchOptions
-from dagsched.search.stepwise import Decider
+from dagsched.search.stepwise import SearchDecider
 from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
 from dagsched.workflow import FloatArray, IntArray
@@ -48,7 +48,7 @@ class Incumbent:
         return time_[task >= 0], task[task >= 0]
 
 
-class TreeDecider(Decider):
+class TreeDecider(SearchDecider):
     """Exact estimates: simulate first actions, keep the best schedule found, take its next decision.
 
     Attributes:
@@ -142,16 +142,7 @@ class TreeDecider(Decider):
         def walk() -> int:
             return int(
                 exhaustive.walk(
-                    workspace.problem,
-                    workspace.root,
-                    workspace.scratch,
-                    workspace.work,
-                    workspace.noise,
-                    workspace.log,
-                    walks,
-                    workspace.truth,
-                    budget,
-                    _WALKED,
+                    *workspace.states, workspace.noise, workspace.log, walks, workspace.truth, budget, _WALKED
                 )
             )
 
@@ -209,11 +200,9 @@ class TreeDecider(Decider):
                 status = self.base.roll(workspace)
             if status == kernel.GROW:
                 workspace.regrow()
-        return (
-            float(rollout.cost_of(workspace.problem, workspace.scratch, workspace.work))
-            if status == kernel.DONE
-            else np.inf
-        )
+        if status != kernel.DONE:
+            return np.inf
+        return float(rollout.cost_of(workspace.problem, workspace.scratch, workspace.work))
 
     def _play(self, tasks: IntArray, first: int) -> float:
         """Sequential halving (or equal shares) over first actions; the least cost found."""
@@ -225,10 +214,7 @@ class TreeDecider(Decider):
         def play() -> int:
             return int(
                 sequential_halving.play(
-                    workspace.problem,
-                    workspace.root,
-                    workspace.scratch,
-                    workspace.work,
+                    *workspace.states,
                     workspace.buckets,
                     workspace.noise,
                     workspace.log,
@@ -250,10 +236,7 @@ class TreeDecider(Decider):
         def grow() -> int:
             return int(
                 tree.grow(
-                    workspace.problem,
-                    workspace.root,
-                    workspace.scratch,
-                    workspace.work,
+                    *workspace.states,
                     workspace.buckets,
                     workspace.noise,
                     workspace.log,

@@ -9,7 +9,7 @@ from dagsched.policies.runners import new_buckets
 from dagsched.search import rollout
 from dagsched.search.rollout import DecisionLog, Noise, OpenWork, new_open_work
 from dagsched.simulator import kernel
-from dagsched.simulator.kernel import State
+from dagsched.simulator.kernel import Problem, State
 from dagsched.simulator.state import new_state, read_only, with_area_below
 from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
@@ -100,9 +100,14 @@ class Workspace:
         self.grow()
         self.take_root()
 
+    @property
+    def states(self) -> tuple[Problem, State, State, OpenWork]:
+        """(problem, root, scratch, open work): what every simulation works on."""
+        return self.problem, self.root, self.scratch, self.work
+
     def restart(self) -> None:
         """Put the scratch back to the root."""
-        rollout.restore_scratch(self.problem, self.root, self.scratch, self.work)
+        rollout.restore_scratch(*self.states)
 
     def open(self) -> IntArray:
         """Unfinished tasks of arrived workflows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -158,8 +158,11 @@ def new_state(problem: Problem, allocations: int, decisions: int) -> State:
     )
 
 
-def copy_into(state: State, other: State) -> State:
-    """Copy a state into another with room for at least as many allocations and decisions."""
-    for old, new in zip(state, other, strict=True):
+Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
+
+
+def copy_into(source: Arrays, other: Arrays) -> Arrays:
+    """Copy a record of arrays, such as a state, into another with room for at least as much in each."""
+    for old, new in zip(source, other, strict=True):
         new[tuple(slice(size) for size in old.shape)] = old
     return other

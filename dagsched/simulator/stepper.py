@@ -78,6 +78,12 @@ class Simulator:
         return bool(self.state.counter[kernel.LEFT] == 0)
 
     @property
+    def started(self) -> int:
+        """Decisions so far that started a task: all but WAIT."""
+        counter = self.state.counter
+        return int(counter[kernel.DECISIONS] - counter[kernel.WAITS])
+
+    @property
     def can_wait(self) -> bool:
         """WAIT is legal while work runs, and wherever decisions come at ticks under a finite ``max_wait``."""
         return bool(kernel.may_wait(self.problem, self.state))

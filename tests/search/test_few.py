@@ -183,18 +183,7 @@ def walked(workspace: Workspace, simulations: int, *, waiting: bool = True) -> e
     walks, budget = exhaustive.new_walks(), new_budget(simulations, 0.0)
     exhaustive.open_walks(walks, np.inf, waiting=waiting)
     begin(budget)
-    status = exhaustive.walk(
-        workspace.problem,
-        workspace.root,
-        workspace.scratch,
-        workspace.work,
-        workspace.noise,
-        workspace.log,
-        walks,
-        workspace.truth,
-        budget,
-        1.0,
-    )
+    status = exhaustive.walk(*workspace.states, workspace.noise, workspace.log, walks, workspace.truth, budget, 1.0)
     assert status == kernel.DONE
     return walks
 

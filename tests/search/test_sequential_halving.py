@@ -94,10 +94,7 @@ def play(workspace: Workspace, arms: sequential_halving.Arms, count: int, rounds
     begin(budget)
     arms.counter[sequential_halving.TURN] = 1
     status = sequential_halving.play(
-        workspace.problem,
-        workspace.root,
-        workspace.scratch,
-        workspace.work,
+        *workspace.states,
         workspace.buckets,
         workspace.noise,
         workspace.log,

@@ -122,17 +122,7 @@ def grown(simulator: Simulator, simulations: int, *, wait: bool = True) -> growi
     status = kernel.GROW
     while status != kernel.DONE:
         status = growing.grow(
-            workspace.problem,
-            workspace.root,
-            workspace.scratch,
-            workspace.work,
-            workspace.buckets,
-            workspace.noise,
-            workspace.log,
-            tree,
-            ROLLOUT,
-            workspace.truth,
-            budget,
+            *workspace.states, workspace.buckets, workspace.noise, workspace.log, tree, ROLLOUT, workspace.truth, budget
         )
         if status == kernel.GROW:
             workspace.grow()
@@ -232,17 +222,7 @@ def test_a_full_tree_grows_no_further() -> None:
     budget = new_budget(200, 0.0)
     begin(budget)
     growing.grow(
-        workspace.problem,
-        workspace.root,
-        workspace.scratch,
-        workspace.work,
-        workspace.buckets,
-        workspace.noise,
-        workspace.log,
-        tree,
-        ROLLOUT,
-        workspace.truth,
-        budget,
+        *workspace.states, workspace.buckets, workspace.noise, workspace.log, tree, ROLLOUT, workspace.truth, budget
     )
     assert tree.visits[0] == 200
     assert tree.counter[growing.NODES] <= len(tree.task)

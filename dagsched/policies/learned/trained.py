@@ -197,15 +197,27 @@ class LearnedOptions:
         """Where the checkpoint or the index lies."""
         return checkpoint_folder(self.checkpoint)
 
+    def objective_of(self, replay: Replay) -> str:
+        """The one asked for, or the replay's."""
+        return replay.objective if self.objective == "auto" else self.objective
+
+    def check_named(self, replay: Replay) -> None:
+        """Whoever names a checkpoint wants it used; only the shipped ones may fit nothing.
+
+        Raises:
+            PolicyError: see :meth:`load`.
+        """
+        if self.checkpoint != "auto":
+            self.load(replay)
+
     def load(self, replay: Replay) -> Checkpoint:
         """The checkpoint for this replay.
 
         Raises:
             PolicyError: if there is none for it, or it cannot be read.
         """
-        objective = replay.objective if self.objective == "auto" else self.objective
         try:
-            checkpoint = resolve(self.folder, replay, objective, self.kind)
+            checkpoint = resolve(self.folder, replay, self.objective_of(replay), self.kind)
         except CheckpointError as error:
             raise PolicyError(f"policy {self.spec!r}: {error}") from None
         if self.kind == "ppo" and checkpoint.network is None:

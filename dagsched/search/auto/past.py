@@ -6,7 +6,7 @@ nothing of the future: work that has not finished gets drawn durations, the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from dagsched.search.base_policies import Base, LearnedBase
 from dagsched.search.workspace import Workspace
 from dagsched.simulator import kernel
 from dagsched.simulator.kernel import State
-from dagsched.simulator.state import new_state, read_only
+from dagsched.simulator.state import copy_into, new_state, read_only
 from dagsched.simulator.stepper import Simulator
 from dagsched.workflow import FloatArray, IntArray
 
@@ -53,11 +53,6 @@ class Snapshot:
     def arrived(self) -> int:
         """Workflows that had arrived."""
         return int(self.state.counter[kernel.ARRIVED])
-
-    @property
-    def now(self) -> float:
-        """Seconds."""
-        return float(self.state.clock[kernel.NOW])
 
 
 class Past:
@@ -121,52 +116,51 @@ class Past:
         if self._tracker is not None:
             assert kept.tracker is not None
             features.catch_up(self._problem, live, self._constants, self._tracker)
-            for old, new in zip(self._tracker, kept.tracker, strict=True):
-                np.copyto(new, old)
+            copy_into(self._tracker, kept.tracker)
         return kept
 
     def give_back(self, snapshot: Snapshot) -> None:
         """Let the next snapshot use its memory."""
         self._spare.append(snapshot)
 
-    def durations(self, since: Snapshot, rng: np.random.Generator) -> FloatArray:
-        """``[T, G]`` seconds with which the past since a snapshot is replayed.
+    def durations(self, since: Snapshot, rngs: Iterable[np.random.Generator]) -> Iterator[FloatArray]:
+        """``[T, G]`` seconds with which the past since a snapshot is replayed, one draw for each generator.
 
         Of finished tasks the realised ones, on other groups scaled by realised / estimate; the others are drawn from
         the declared noise, those that run on condition of what has passed.
         """
-        simulator, replay = self._simulator, self._simulator.replay
-        live = simulator.state
-        first, last = int(replay.workflow_ptr[since.first_workflow]), int(replay.workflow_ptr[since_now(live)])
+        replay, live = self._simulator.replay, self._simulator.state
+        first = int(replay.workflow_ptr[since.first_workflow])
+        last = int(replay.workflow_ptr[live.counter[kernel.ARRIVED]])
         estimate = replay.estimate[first:last]
-        least = np.where(np.isfinite(estimate), estimate, np.inf).min(axis=1)
-        ratio = self._drawn(live, first, last, rng)
-        ratio, known = self._revealed(live, since, first, last, ratio)
-        seconds = np.array(replay.estimate)
-        with np.errstate(invalid="ignore"):
+        revealed = self._revealed(live, since, first, last)
+        known = ~np.isnan(revealed)
+        if replay.noise.kind == "unknown":
+            timed = known & (self._problem.task["fastest"][first:last] > 0)
+            self._ratios = np.concatenate([self._ratios, revealed[timed]])[-_MOST_RATIOS:]
+        for rng in rngs:
+            ratio = np.where(known, revealed, self._drawn(live, first, last, rng))
+            seconds = np.array(replay.estimate)
             seconds[first:last] = np.where(np.isfinite(estimate), estimate * ratio[:, None], estimate)
-        self._remember(ratio[known & (least > 0)])
-        return seconds
+            yield seconds
 
-    def _revealed(
-        self, live: State, since: Snapshot, first: int, last: int, ratio: FloatArray
-    ) -> tuple[FloatArray, BoolArray]:
-        """Realised / estimate of the tasks of which an instance has finished, in place of what was drawn."""
-        count = int(live.counter[kernel.ALLOCS])
-        alloc = live.alloc[since.first_alloc : count]
+    def _revealed(self, live: State, since: Snapshot, first: int, last: int) -> FloatArray:
+        """``[tasks]`` realised / estimate of those of which an instance has finished, NaN elsewhere."""
+        alloc = live.alloc[since.first_alloc : live.counter[kernel.ALLOCS]]
         done = np.ones(len(alloc), bool)
         running = live.event[: live.counter[kernel.EVENTS]] - since.first_alloc
         done[running[running >= 0]] = False
         done &= (alloc["task"] >= first) & (alloc["task"] < last)
         alloc = alloc[done]
-        group = self._problem.node_group[alloc["node"]]
-        expected = self._simulator.replay.estimate[alloc["task"], group]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.where(expected > 0, (alloc["finish"] - alloc["execution"]) / expected, 1.0)
-        known = np.zeros(last - first, bool)
-        ratio[alloc["task"] - first] = found
-        known[alloc["task"] - first] = True
-        return ratio, known
+        ratio = np.full(last - first, np.nan)
+        ratio[alloc["task"] - first] = self._over_estimate(alloc, alloc["finish"] - alloc["execution"], 1.0)
+        return ratio
+
+    def _over_estimate(self, alloc: Any, seconds: FloatArray, otherwise: float) -> FloatArray:
+        """``seconds`` of each allocation over its estimate; where that is 0, something else."""
+        expected = self._simulator.replay.estimate[alloc["task"], self._problem.node_group[alloc["node"]]]
+        share: FloatArray = np.divide(seconds, expected, out=np.full(len(alloc), otherwise), where=expected > 0)
+        return share
 
     def _drawn(self, live: State, first: int, last: int, rng: np.random.Generator) -> FloatArray:
         """Actual / estimate of tasks of which nothing has finished."""
@@ -193,23 +187,9 @@ class Past:
         passed = np.zeros(last - first)
         alloc = live.alloc[live.event[: live.counter[kernel.EVENTS]]]
         alloc = alloc[(alloc["task"] >= first) & (alloc["task"] < last)]
-        group = self._problem.node_group[alloc["node"]]
-        expected = self._simulator.replay.estimate[alloc["task"], group]
         elapsed = np.maximum(self._simulator.now - alloc["execution"], 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(expected > 0, elapsed / expected, 0.0)
-        np.maximum.at(passed, alloc["task"] - first, share)
+        np.maximum.at(passed, alloc["task"] - first, self._over_estimate(alloc, elapsed, 0.0))
         return passed
-
-    def _remember(self, ratios: FloatArray) -> None:
-        """Keep the newest ratios, for estimates of unknown error."""
-        if self._simulator.replay.noise.kind == "unknown":
-            self._ratios = np.concatenate([self._ratios, ratios])[-_MOST_RATIOS:]
-
-
-def since_now(live: State) -> int:
-    """Workflows that have arrived by now."""
-    return int(live.counter[kernel.ARRIVED])
 
 
 class _At:
@@ -236,8 +216,7 @@ class PastWorkspace(Workspace):
         self.arrived = arrived
         for base in bases:
             if isinstance(base, LearnedBase) and snapshot.tracker is not None:
-                for old, new in zip(snapshot.tracker, base.runner.tracker, strict=True):
-                    np.copyto(new, old)
+                copy_into(snapshot.tracker, base.runner.tracker)
         self.take_root()
 
     def take_root(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dagsched.errors import PolicyError
-from dagsched.policies.base import Run
+from dagsched.policies.base import DeferredRun, Run
 from dagsched.policies.learned.trained import LearnedOptions, make_runner
 from dagsched.policies.registry import make_policy
 from dagsched.policies.sampling.sampler import OBJECTIVES as PLANNED
@@ -48,16 +48,15 @@ class AutoPolicy:
     def begin(self, simulator: Simulator) -> Run:
         """See :class:`dagsched.policies.base.Policy`."""
         replay = simulator.replay
-        given = self.learned.get("objective", "auto")
-        objective = replay.objective if given == "auto" else given
-        if self.learned.get("checkpoint", "auto") != "auto":  # whoever names one wants it used
-            LearnedOptions.parse(self.name, "evolved", {**self.learned, "objective": objective}).load(replay)
+        trained = LearnedOptions.parse(self.name, "evolved", self.learned)
+        objective = trained.objective_of(replay)
+        trained.check_named(replay)
         if replay.is_batch and objective in PLANNED:
             if replay.noise.kind == "exact":
                 # what the planner begins with, and nothing more
                 options = SearchOptions(self.name, search="plan", budget_ms=0.0, seed=self.options.seed)
                 return MctsPolicy(self.name, options, self.learned).begin(simulator)
-            return BatchRun(simulator, objective, self.learned)
+            return DeferredRun(lambda: best_on_estimates(simulator, objective, self.learned))
         return self.stream(simulator, objective)
 
     def stream(self, simulator: Simulator, objective: str) -> StreamRun:
@@ -65,44 +64,29 @@ class AutoPolicy:
         workspace = PastWorkspace(simulator, objective)
         rules = RULES[objective]
         candidates = [Candidate(rule, make_policy(rule), rule_base(workspace, self.name, rule)) for rule in rules]
+        given = {**self.learned, "objective": objective}
         for kind in LEARNED:
             with contextlib.suppress(PolicyError):  # no checkpoint fits
-                options = LearnedOptions.parse(self.name, kind, {**self.learned, "objective": objective})
-                checkpoint = options.load(simulator.replay)
-                if kind == "ppo" and checkpoint.network is None:
-                    continue
+                checkpoint = LearnedOptions.parse(self.name, kind, given).load(simulator.replay)
                 runner = make_runner(simulator, checkpoint, kind, problem=workspace.whole)
-                policy = make_policy(kind, learned_options={**self.learned, "objective": objective})
+                policy = make_policy(kind, learned_options=given)
                 candidates.append(Candidate(kind, policy, LearnedBase(kind, runner)))
         return StreamRun(simulator, objective, workspace, candidates, self.options)
 
 
-class BatchRun:
-    """Under uncertain durations: the contained policy whose schedule on the estimates is best."""
+def best_on_estimates(
+    simulator: Simulator, objective: str, learned: Mapping[str, str]
+) -> tuple[Run, Mapping[str, Any]]:
+    """Under uncertain durations: the contained policy whose schedule on the estimates is best.
 
-    def __init__(self, simulator: Simulator, objective: str, learned: Mapping[str, str]) -> None:
-        self._simulator, self._objective, self._learned = simulator, objective, learned
-        self._run: Run | None = None
-        self._chosen = ""
-        self._rolled = 0
-
-    def advance(self, most: int) -> None:
-        """See :class:`dagsched.policies.base.Run`."""
-        if self._run is None:
-            self._run = self._choose()
-        self._run.advance(most)
-
-    def _choose(self) -> Run:
-        simulator = self._simulator
-        given = {**self._learned, "objective": self._objective}
-        roller = Roller(simulator.placed_replay, self._objective, simulator.policy_seed, given)
-        rolled = roller.roll_all(contained_specs(simulator.replay), Allowance(), LEARNED)
-        self._chosen, self._rolled = best_of(rolled.incumbents).source, len(rolled.incumbents)
-        return make_policy(self._chosen, learned_options=given).begin(simulator)
-
-    def report(self) -> Mapping[str, Any]:
-        """``chosen``: what decides; ``simulations``: schedules on the estimates that it was chosen from."""
-        return {"chosen": self._chosen, "simulations": self._rolled}
+    The report has ``chosen``, what decides, and ``simulations``, the schedules that it was chosen from.
+    """
+    given = {**learned, "objective": objective}
+    roller = Roller(simulator.placed_replay, objective, simulator.policy_seed, given)
+    rolled = roller.roll_all(contained_specs(simulator.replay), Allowance(), LEARNED).incumbents
+    chosen = best_of(rolled).source
+    run = make_policy(chosen, learned_options=given).begin(simulator)
+    return run, {"chosen": chosen, "simulations": len(rolled)}
 
 
 def make_auto(spec: str, options: Mapping[str, str]) -> AutoPolicy:

@@ -122,9 +122,9 @@ class StreamRun:
             if self._run is None:
                 self._run = self.candidates[self.current].policy.begin(self.simulator)
             part = min(most, LOOK_EVERY - self._since_look)
-            before = self._started()
+            before = self.simulator.started
             self._run.advance(part)
-            taken = self._started() - before
+            taken = self.simulator.started - before
             most -= taken
             self._since_look += taken
             if self._since_look >= LOOK_EVERY:
@@ -134,10 +134,6 @@ class StreamRun:
     def report(self) -> Mapping[str, Any]:
         """``chosen``: what decides; ``reviews``: every look back; ``simulations``: replays of the past."""
         return {"chosen": self.current_name, "reviews": tuple(self.reviews), "simulations": self.replays}
-
-    def _started(self) -> int:
-        counter = self.simulator.state.counter
-        return int(counter[kernel.DECISIONS] - counter[kernel.WAITS])
 
     def _look(self) -> None:
         """Keep a first state; review once enough workflows have finished since the last time."""
@@ -154,24 +150,21 @@ class StreamRun:
     def _review(self, snapshot: Snapshot, finished: int) -> None:
         arrived = int(self.simulator.state.counter[kernel.ARRIVED])
         bases = [candidate.base for candidate in self.candidates]
-        total: FloatArray | None = None
-        owners: IntArray = np.zeros(0, np.int64)
         draws = 1 if self.simulator.replay.noise.kind == "exact" else self.options.draws
         seeds = [self.options.seed, self.simulator.policy_seed, len(self.reviews)]
-        for draw in range(draws):
-            rng = np.random.default_rng(np.random.SeedSequence([*seeds, draw], spawn_key=(_DOMAIN,)))
-            self.workspace.load(snapshot, self._past.durations(snapshot, rng), arrived, bases)
-            rows = []
-            for base in bases:
-                roll_whole(base, self.workspace)
-                owners, ends = self.workspace.ends()
-                rows.append(self._costs(owners, ends))
-            self.replays += len(bases)
-            total = np.array(rows) if total is None else total + np.array(rows)
-        assert total is not None
-        if len(owners):
-            self._remember(total / draws)
+        streams = [np.random.SeedSequence([*seeds, draw], spawn_key=(_DOMAIN,)) for draw in range(draws)]
+        costs = []  # [draws, candidates, workflows]
+        for seconds in self._past.durations(snapshot, map(np.random.default_rng, streams)):
+            self.workspace.load(snapshot, seconds, arrived, bases)
+            costs.append([self._cost_of(base) for base in bases])
+        self.replays += draws * len(bases)
+        self._remember(np.array(costs).sum(axis=0) / draws)
         self._choose(finished)
+
+    def _cost_of(self, base: Base) -> FloatArray:
+        """Cost of each workflow when the past is replayed under a candidate."""
+        roll_whole(base, self.workspace)
+        return self._costs(*self.workspace.ends())
 
     def _costs(self, owners: IntArray, ends: FloatArray) -> FloatArray:
         """Cost of each workflow, weighted seconds or lateness; the makespan is that of all of them."""
